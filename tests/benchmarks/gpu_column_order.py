@@ -68,9 +68,8 @@ Work: TypeAlias = tuple[Case, str, Domain, Iterable[Tile]]
 NAMED = {case.name: case for case in (*CASES, WEIGHTED)}
 #: Threads of a block where each has points of one level.
 BLOCKS: tuple[Block, ...] = ((32, 8), (256, 1))
-#: In how many strips the domain is cut, and the numbers of which every other one goes down as well.
+#: In how many strips the domain is cut.
 STRIPS = (1, 4, 8, 12)
-TURNED = (8,)
 SINGLE = (("3d7pt", (2048, 2048, 128)), ("star r=4", (1440, 721, 256)))
 USUAL = (
     ("3d7pt", (1024, 1024, 256)),
@@ -93,8 +92,7 @@ STEPPED = (
 class Figure:
     """Shares of copy of one kernel: by the number of strips, 1 for row order.
 
-    `zigzag` has those with strips of which every other one goes down. `chosen` is the number of
-    strips of the cost model, where the tile is the usual one.
+    `chosen` is the number of strips of the cost model, where the tile is the usual one.
     """
 
     case: str
@@ -102,13 +100,12 @@ class Figure:
     domain: Domain
     tile: str
     strips: dict[int, float]
-    zigzag: dict[int, float]
     chosen: int | None = None
 
     @property
     def gain(self) -> float:
         """How much the best column order is faster than row order."""
-        return max((*self.strips.values(), *self.zigzag.values())) / self.strips[1]
+        return max(self.strips.values()) / self.strips[1]
 
 
 @dataclass(frozen=True)
@@ -219,29 +216,26 @@ def cut(tile: Tile, strips: int, domain: Domain) -> Tile:
 
 @dataclass(frozen=True)
 class Plan:
-    """A line to be: tiles by the number of strips, and those of which every other one turns."""
+    """A line to be: tiles by the number of strips."""
 
     case: Case
     dtype: str
     domain: Domain
     tile: str
     straight: dict[int, Tile]
-    turned: dict[int, Tile]
     chosen: int | None = None
 
     def work(self) -> Work:
-        return self.case, self.dtype, self.domain, (*self.straight.values(), *self.turned.values())
+        return self.case, self.dtype, self.domain, tuple(self.straight.values())
 
     def figure(self, bench: Bench) -> Figure:
-        tiles = self.straight | {-number: tile for number, tile in self.turned.items()}
-        found = bench.shares(self.case, self.dtype, self.domain, tiles)
+        found = bench.shares(self.case, self.dtype, self.domain, self.straight)
         return Figure(
             self.case.name,
             self.dtype,
             self.domain,
             self.tile,
-            {number: share for number, share in found.items() if number > 0},
-            {-number: share for number, share in found.items() if number < 0},
+            found,
             self.chosen,
         )
 
@@ -252,9 +246,8 @@ def single(shrink: int) -> Iterator[Plan]:
         domain = small_of(size, shrink)
         for block, width in ((b, w) for b in BLOCKS for w in (1, 16 // np.dtype(dtype).itemsize)):
             straight = {n: cut(Tile(block, width=width), n, domain) for n in STRIPS}
-            turned = {n: replace(straight[n], zigzag=True) for n in TURNED}
             words = f"{block[0]} x {block[1]} threads of {width} points"
-            yield Plan(NAMED[name], dtype, domain, words, straight, turned)
+            yield Plan(NAMED[name], dtype, domain, words, straight)
 
 
 def usual(shrink: int) -> Iterator[Plan]:
@@ -272,7 +265,7 @@ def usual(shrink: int) -> Iterator[Plan]:
             f" depth {tile.depth}, planes {tile.planes}"
         )
         straight = {n: cut(tile, n, domain) for n in (1, 2, 4, 8)} | {chosen: tile}
-        yield Plan(case, dtype, domain, words, straight, {}, chosen)
+        yield Plan(case, dtype, domain, words, straight, chosen)
 
 
 def both_ways(place: tuple[Case, str, Domain]) -> Work:
@@ -292,10 +285,9 @@ def line(figure: Figure) -> str:
     """Return a figure as a line of the table."""
     size = "x".join(map(str, figure.domain))
     strips = " ".join(f"{n}:{share:.3f}" for n, share in sorted(figure.strips.items()))
-    zigzag = " ".join(f"{n}z:{share:.3f}" for n, share in figure.zigzag.items())
     chosen = "" if figure.chosen is None else f" chosen {figure.chosen}"
     head = f"{figure.case:15}{figure.dtype:8}{size:14}"
-    return f"{head} gain {figure.gain:.2f}{chosen} {strips} {zigzag} ({figure.tile})"
+    return f"{head} gain {figure.gain:.2f}{chosen} {strips} ({figure.tile})"
 
 
 def main() -> int:

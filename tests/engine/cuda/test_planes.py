@@ -54,7 +54,7 @@ def test_values_are_those_of_the_reference(load: Any, name: str, turn: int) -> N
     schedule = scheduled(PROGRAMS[name])
     number = list(PROGRAMS).index(name)
     block, width, rows, depth, planes = TILES[(2 * number + turn) % len(TILES)]
-    order = {"zigzag": True, "backward": (number + turn) % 2 == 0, ("strip", "column")[turn]: 1}
+    order = {"backward": (number + turn) % 2 == 0, ("strip", "column")[turn]: 1}
     tiles = changed(block=block, width=width, rows=rows, depth=depth, planes=planes, **order)
     executable = load(schedule, tiles=tiles)
     for in_aligned_rows in (False, True):

@@ -54,13 +54,12 @@ def test_the_furthest_level_is_asked_for_where_blocks_run_in_strips() -> None:
     ("text", "tile"),
     [
         (SEVEN, Tile((8, 2))),
-        (SEVEN, Tile((8, 2), strip=2, zigzag=True)),
         (SEVEN, Tile((8, 2), width=4, strip=2)),
         (SEVEN, Tile((8, 2), column=2)),
         (SEVEN.replace("float32", "float64"), STRIP),
         (TWO_INTERVALS, STRIP),
     ],
-    ids=["row order", "zigzag", "wide", "columns", "much", "levels that read less"],
+    ids=["row order", "wide", "columns", "much", "levels that read less"],
 )
 def test_elsewhere_nothing_is_asked_for(text: str, tile: Tile) -> None:
     assert "fetch" not in source(text, tile)

@@ -136,8 +136,6 @@ def _points(usual: Tile) -> Iterator[Tile]:
         rest += [replace(usual, planes=n) for n in (0, 3)]
         strips = (0, usual.strip * 2, usual.strip // 2) if usual.strip else (_STRIP,)
         rest += [replace(usual, strip=n) for n in strips]
-        if usual.strip:
-            rest.append(replace(usual, zigzag=True))
     if usual.column:
         rest += [replace(usual, column=n) for n in (0, usual.column * 2, usual.column // 2)]
     for tile in rest:

@@ -26,10 +26,9 @@ class Tile:
     on `depth` levels one after the other. Where `planes` is not 0, a block keeps levels of what it
     reads in shared memory, and so many are under way.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
-    after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
-    down from the last level. Where `column` is not 0 instead, so many along I go along J and up to
-    the last level before the next ones along I. With `backward`, blocks run from the last to the
-    first.
+    after level up to the last, before the next ones along J. Where `column` is not 0 instead, so
+    many along I go along J and up to the last level before the next ones along I. With `backward`,
+    blocks run from the last to the first.
 
     PARALLEL kernels on arrays that lie along K: where `along` is not 0, a thread has a level of
     `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
@@ -57,7 +56,6 @@ class Tile:
     depth: int = 1
     planes: int = 0
     strip: int = 0
-    zigzag: bool = False
     column: int = 0
     backward: bool = False
     along: int = 0
@@ -83,14 +81,14 @@ class Tile:
 
 def in_grid_order(tile: Tile) -> Tile:
     """Return the tile without what only tiles of points have: planes, an order of blocks."""
-    return replace(tile, levelwise=0, planes=0, strip=0, zigzag=False, column=0, backward=False)
+    return replace(tile, levelwise=0, planes=0, strip=0, column=0, backward=False)
 
 
 def tile_words(tile: Tile) -> str:
     """Return a tile for people.
 
-    >>> tile_words(Tile((32, 4), width=2, rows=3, depth=8, zigzag=True))
-    'blocks of 32 x 4 threads, width 2, rows 3, depth 8, zigzag'
+    >>> tile_words(Tile((32, 4), width=2, rows=3, depth=8, backward=True))
+    'blocks of 32 x 4 threads, width 2, rows 3, depth 8, backward'
     """
     words = [f"blocks of {tile.block[0]} x {tile.block[1]} threads"]
     for field in fields(tile):

@@ -27,7 +27,7 @@ def prefetches(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     less far at some levels, ask for nothing.
     """
     sections = entry.kernel.sections
-    if not tile.strip or tile.zigzag or entry.level_at_hand or len(sections) != 1:
+    if not tile.strip or entry.level_at_hand or len(sections) != 1:
         return []
     if sum(scope.dtypes[name].itemsize for name in entry.arrays) > _FEW:
         return []

@@ -126,12 +126,10 @@ def _order(tile: Tile) -> list[str]:
     """Return the block's place where blocks run in strips or columns, which follow along z."""
     if not tile.is_parted:
         return []
-    up = "part % 2 ? deep - 1 - up : up" if tile.strip and tile.zigzag else "up"
     axis = "y" if tile.strip else "x"
     return [
         f"const int z = {_block(tile, 'z')}, part = (int)__umulhi((unsigned)z + 1u, inverse);",
-        "const int up = z - part * deep;",
-        f"const int bz = {up};",
+        "const int bz = z - part * deep;",
         f"const int b{axis} = part * (int)gridDim.{axis} + {_block(tile, axis)};",
     ]
 
