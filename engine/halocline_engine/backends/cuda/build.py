@@ -10,7 +10,6 @@ from halocline_engine.backends.cuda.autotune.store import Tunings
 from halocline_engine.backends.cuda.autotune.tuner import Device, Tuner
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
-from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.show import block_order_lines
@@ -26,18 +25,21 @@ _USUAL: Domain = (1024, 1024, 128)
 
 @dataclass(frozen=True, slots=True)
 class CudaArtifact:
-    """A schedule and its code for arrays as the target's own memory makes them.
+    """A schedule, whose code is generated when strides are known, which is when it is called.
 
-    Strides are known only when a program is called, so the executable may emit the same schedule
-    again for arrays that lie differently. `tune` says whether it uses tiles that were measured, or
-    measures some, for so many `seconds` at most; see `tuner`.
+    `tune` says whether it uses tiles that were measured, or measures some, for so many `seconds`
+    at most; see `tuner`.
     """
 
     schedule: Schedule
-    source: str
-    kernels: tuple[str, ...]
     tune: TuneMode = "cached"
     seconds: float = 20.0
+
+    @property
+    def source(self) -> str:
+        """The code for a large domain and arrays as the target's own memory makes them."""
+        usual = usual_variant(self.schedule)
+        return emit(self.schedule, usual, tiles_of(self.schedule, usual, _USUAL))
 
     def load(self) -> TunedExecutable:
         """Make it run on the current CUDA device.
@@ -76,10 +78,5 @@ class CudaBackend:
     """The target 'cuda'."""
 
     def build(self, schedule: Schedule) -> CudaArtifact:
-        """Generate the code; needs no device."""
-        usual = usual_variant(schedule)
-        return CudaArtifact(
-            schedule=schedule,
-            source=emit(schedule, usual, tiles_of(schedule, usual, _USUAL)),
-            kernels=tuple(entry.name for entry in entries_of(schedule)),
-        )
+        """Return the artifact of the schedule; needs no device."""
+        return CudaArtifact(schedule)
