@@ -86,6 +86,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from halocline_engine.ir.remember import Remembering
 from halocline_engine.ir.types import Axis, DType, Order
 
 __all__ = [
@@ -220,7 +221,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Remembering):
     """`-x` (operator "-") or `not x` (operator "not")."""
 
     operator: str
@@ -229,7 +230,7 @@ class Unary:
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Remembering):
     """An operator of ARITHMETIC, COMPARISONS or LOGICAL on two operands of one dtype."""
 
     operator: str
@@ -239,7 +240,7 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Remembering):
     """A function of FUNCTIONS, or FMA."""
 
     function: str
@@ -248,7 +249,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
+class Select(Remembering):
     """`then if condition else otherwise`, point by point; neither branch has an effect."""
 
     condition: Expr
@@ -258,7 +259,7 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(Remembering):
     """A conversion as in C: to an integer it truncates, to BOOL it compares with zero."""
 
     dtype: DType
@@ -269,7 +270,7 @@ Expr: TypeAlias = Number | Read | Parameter | Unary | Binary | Call | Select | C
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(Remembering):
     """Store a value at the point, in a field or a temporary, or at a level of its column."""
 
     target: str
@@ -279,7 +280,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(Remembering):
     """Run one of two bodies, point by point; the condition is evaluated once, before both."""
 
     condition: Expr
@@ -289,7 +290,7 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class While:
+class While(Remembering):
     """Run a body again, point by point, as long as a condition holds."""
 
     condition: Expr

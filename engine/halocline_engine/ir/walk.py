@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
-from typing import TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
 from halocline_engine.ir import nodes
+from halocline_engine.ir.remember import remembered
 
 __all__ = [
     "Access",
@@ -34,6 +35,15 @@ __all__ = [
 
 #: A name and the offset it is read at.
 Access: TypeAlias = tuple[str, nodes.Offset]
+_Operation: TypeAlias = nodes.Unary | nodes.Binary | nodes.Call | nodes.Select | nodes.Cast
+
+
+class _Contents(NamedTuple):
+    """What a statement reads: all of it in text order, what is distinct, irregular names."""
+
+    reads: tuple[nodes.Read, ...]
+    accesses: tuple[Access, ...]
+    irregular: frozenset[str]
 
 
 def children(expr: nodes.Expr) -> tuple[nodes.Expr, ...]:
@@ -105,9 +115,20 @@ def is_uniform(expr: nodes.Expr) -> bool:
             return False
 
 
-def reads_of(expr: nodes.Expr) -> Iterator[nodes.Read]:
-    """Yield every read inside an expression, from left to right, repeated as in the text."""
-    return (node for node in walk(expr) if isinstance(node, nodes.Read))
+def reads_of(expr: nodes.Expr) -> tuple[nodes.Read, ...]:
+    """Return every read inside an expression, from left to right, repeated as in the text."""
+    match expr:
+        case nodes.Read():
+            return (expr,) if expr.level is None else (expr, *reads_of(expr.level))
+        case nodes.Number() | nodes.Parameter():
+            return ()
+        case _:
+            return _reads_inside(expr)
+
+
+@remembered
+def _reads_inside(expr: _Operation) -> tuple[nodes.Read, ...]:
+    return tuple(node for node in walk(expr) if isinstance(node, nodes.Read))
 
 
 def bodies_of(statement: nodes.Statement) -> tuple[tuple[nodes.Statement, ...], ...]:
@@ -138,8 +159,9 @@ def statements(body: Iterable[nodes.Statement]) -> Iterator[nodes.Statement]:
     """Yield every statement of a body in text order, one that holds others before those."""
     for statement in body:
         yield statement
-        for inner in bodies_of(statement):
-            yield from statements(inner)
+        if not isinstance(statement, nodes.Assign):
+            for inner in bodies_of(statement):
+                yield from statements(inner)
 
 
 def assignments(body: Iterable[nodes.Statement]) -> Iterator[nodes.Assign]:
@@ -153,25 +175,34 @@ def expressions(body: Iterable[nodes.Statement]) -> Iterator[nodes.Expr]:
         yield from head(statement)
 
 
+@remembered
+def _contents(statement: nodes.Statement) -> _Contents:
+    inner = [_contents(one) for body in bodies_of(statement) for one in body]
+    own = (read for expr in head(statement) for read in reads_of(expr))
+    every = (*own, *(read for one in inner for read in one.reads))
+    names = {read.name for read in every if read.offset[2] == nodes.ANY_LEVEL}
+    if isinstance(statement, nodes.Assign) and statement.level is not None:
+        names.add(statement.target)
+    return _Contents(
+        reads=every,
+        accesses=tuple({(read.name, read.offset): None for read in every}),
+        irregular=frozenset(names).union(*(one.irregular for one in inner)),
+    )
+
+
 def irregular(body: Iterable[nodes.Statement]) -> frozenset[str]:
     """Return the names that a body reads or assigns at levels that only a run knows."""
-    found: set[str] = set()
-    for statement in statements(body):
-        if isinstance(statement, nodes.Assign) and statement.level is not None:
-            found.add(statement.target)
-        for expr in head(statement):
-            found.update(read.name for read in reads_of(expr) if read.offset[2] == nodes.ANY_LEVEL)
-    return frozenset(found)
+    return frozenset[str]().union(*(_contents(statement).irregular for statement in body))
 
 
 def reads(body: Iterable[nodes.Statement]) -> Iterator[nodes.Read]:
     """Yield every read of a body in text order, those of conditions and nested bodies included."""
-    return (read for expr in expressions(body) for read in reads_of(expr))
+    return (read for statement in body for read in _contents(statement).reads)
 
 
 def accesses_of(body: Iterable[nodes.Statement]) -> tuple[Access, ...]:
     """Return the distinct reads of a body, nested ones included, in order of appearance."""
-    return tuple({(read.name, read.offset): None for read in reads(body)})
+    return tuple({access: None for one in body for access in _contents(one).accesses})
 
 
 def targets_of(body: Iterable[nodes.Statement]) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
     Assign,
     Binary,
     Call,
@@ -24,6 +26,7 @@ from halocline_engine.ir.walk import (
     assignments,
     children,
     expressions,
+    irregular,
     reads,
     reads_of,
     rewrite,
@@ -125,3 +128,22 @@ def test_what_a_body_touches_is_told_once_and_in_order() -> None:
     assert accesses_of(BODY) == (("a", here), ("b", here), ("c", here))
     assert accesses_of(rewrite_body(BODY[:1], shifted))[-1] == ("c", (1, 0, 0))
     assert targets_of((*BODY, BODY[0])) == ("t", "u", "v", "w")
+
+
+def test_what_was_found_inside_is_no_part_of_a_value() -> None:
+    new, asked = replace(BODY[1]), BODY[1]
+    assert accesses_of((asked,))
+    assert (new, hash(new), repr(new)) == (asked, hash(asked), repr(asked))
+    assert pickle.dumps(new) == pickle.dumps(asked)
+    changed = rewrite_body((asked,), lambda e: replace(e, name="x") if e == A else e)
+    assert [r.name for r in reads((asked,))] == ["a", "a", "a", "b", "c"]
+    assert [r.name for r in reads(changed)] == ["x", "x", "x", "b", "c"]
+
+
+def test_names_at_levels_that_only_a_run_knows() -> None:
+    at = Parameter("n", DType.INT64)
+    far = Read("a", (0, 0, ANY_LEVEL), F, Cast(DType.INT64, B))
+    assert [r.name for r in reads_of(Unary("-", far, F))] == ["a", "b"]
+    body = (If(TEST, (Assign("u", far), Assign("v", B, level=at)), ()), BODY[0])
+    assert irregular(body) == {"a", "v"}
+    assert irregular(BODY) == frozenset()
