@@ -182,10 +182,10 @@ def test_a_device_keeps_pieces_of_as_many_rows(
     if compiler() is None:
         pytest.skip(ABSENT)
     machine = EmulatedMachine(tmp_path)
-    kernels = CudaTridiagonal(machine, Library(machine), 227 * 1024)
+    library = Library(machine)
 
     def solver(_: str, *, contiguous: bool) -> Any:
-        return select._Alike(kernels, machine, contiguous=contiguous)  # pyright: ignore[reportPrivateUsage]
+        return CudaTridiagonal(machine, library, 227 * 1024, contiguous=contiguous)
 
     monkeypatch.setattr(select, "tridiagonal_solver", solver)
     for module in (ranks, partitioned):

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
@@ -16,9 +15,9 @@ from halocline_engine.distribute.tasks.kernels import current, device_index
 from halocline_engine.kernels.tridiagonal.pieces import HostPieces
 
 if TYPE_CHECKING:
-    from halocline_engine.kernels.machine import Machine
     from halocline_engine.kernels.tree.problem import Solved as TreeSolved
     from halocline_engine.kernels.tree.topology import Forest
+    from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
     from halocline_engine.kernels.tridiagonal.pieces import KeptPieces, Pieces
     from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
 
@@ -108,8 +107,11 @@ def keep_pieces(
     """
     solver = tridiagonal_solver(target, contiguous=contiguous)
     how = {"periodic": periodic, "residual": residual}
-    if isinstance(solver, _Alike):
-        return solver.keep(pieces, first, past, bands, threads, **how)
+    if TARGETS[target].on_device:
+        from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
+
+        kernels, how = cast("CudaTridiagonal", solver), {**how, "contiguous": contiguous}
+        return DevicePieces(kernels, pieces, first, past, bands, threads=threads, **how)
     lower, diagonal, upper, rhs = map(near, bands)
     return HostPieces(solver, pieces, first, past, (lower, diagonal, upper, rhs), **how)
 
@@ -125,8 +127,7 @@ def _tridiagonal(target: str, device: int, *, contiguous: bool) -> object:
         return import_module(f"halocline_engine.kernels.tridiagonal.{target}")
     from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 
-    machine, library, shared = current(device)
-    return _Alike(CudaTridiagonal(machine, library, shared), machine, contiguous=contiguous)
+    return CudaTridiagonal(*current(device), contiguous=contiguous)
 
 
 @functools.lru_cache(maxsize=8)
@@ -137,42 +138,3 @@ def _tree(target: str, device: int) -> object:
     from halocline_engine.kernels.tree.cuda import CudaTree
 
     return CudaTree(*current(device), device_facts().multiprocessors)
-
-
-class _Alike:
-    """The solver of a device for one way to solve."""
-
-    def __init__(self, kernels: Any, machine: Machine, *, contiguous: bool) -> None:
-        self._kernels, self._machine = kernels, machine
-        self._contiguous = contiguous
-
-    def keep(
-        self,
-        pieces: Pieces,
-        first: int,
-        past: int,
-        bands: Iterable[AnyArray],
-        threads: int,
-        **how: bool,
-    ) -> KeptPieces:
-        from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
-
-        where = (self._kernels, self._machine, pieces, first, past)
-        how |= {"contiguous": self._contiguous}
-        return DevicePieces(*where, bands, threads=threads, **how)
-
-    def solve(self, *bands: _Array, periodic: bool, pivoting: bool = False) -> Solved:
-        how = {"periodic": periodic, "pivoting": pivoting, "contiguous": self._contiguous}
-        return self._kernels.solve(*bands, **how)
-
-    def factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> Factored:
-        return self._kernels.factor(lower, diagonal, upper)
-
-    def solve_factored(self, factored: Factored, rhs: _Array) -> _Array:
-        return self._kernels.solve_factored(factored, np.ascontiguousarray(rhs))
-
-    def ends(self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array) -> _Array:
-        return self._kernels.ends(lower, diagonal, upper, rhs)
-
-    def solve_pentadiagonal(self, *bands: _Array, pivoting: bool = False) -> _Array:
-        return self._kernels.solve_pentadiagonal(*bands, pivoting=pivoting)

@@ -58,44 +58,45 @@ _MOST_READY = 256
 class CudaTridiagonal:
     """The kernels on one machine; `most_shared` are the bytes that a block may have.
 
-    Methods with addresses queue work on the current stream and return; the others take and return
-    host arrays as the other targets do.
+    `contiguous` says how systems are solved, whatever part of a batch a call gets (default: as they
+    lie). Methods with addresses queue work on the current stream and return; the others take and
+    return host arrays as the other targets do.
     """
 
-    def __init__(self, machine: Machine, library: Library, most_shared: int) -> None:
-        self._machine = machine
+    def __init__(
+        self,
+        machine: Machine,
+        library: Library,
+        most_shared: int,
+        *,
+        contiguous: bool | None = None,
+    ) -> None:
+        self.machine = machine
         self._library = library
         self._most_shared = most_shared
+        self._contiguous = contiguous
         self._ready: dict[tuple[str, str, Plan, int], Callable[..., None]] = {}
         self._lock = threading.Lock()
 
     def solve(
-        self,
-        *bands: *TridiagonalBands,
-        periodic: bool = False,
-        pivoting: bool = False,
-        contiguous: bool | None = None,
+        self, *bands: *TridiagonalBands, periodic: bool = False, pivoting: bool = False
     ) -> Solved:
-        """Solve a batch; `contiguous` says how (default: where inner is 1).
-
-        With `pivoting`, systems go to a thread each however they lie.
-        """
+        """Solve a batch; with `pivoting`, systems go to a thread each however they lie."""
         check_bands(bands, periodic=periodic)
         rhs = bands[3]
-        outer, rows, inner = rhs.shape
-        layout = Layout(outer, rows, inner, rhs.dtype.name, periodic)
+        layout = Layout(*rhs.shape, dtype=rhs.dtype.name, periodic=periodic)
         if not layout.systems:
-            return Solved(rhs.copy(), np.zeros((outer, inner), np.uint8))
+            return Solved(rhs.copy(), np.zeros((layout.outer, layout.inner), np.uint8))
         if pivoting and periodic:
             return self._folded(bands)
-        arena = Arena(self._machine)
+        arena = Arena(self.machine)
         given = tuple(arena.put(array) for array in bands)
-        found = arena.new((outer, rows, inner), rhs.dtype)
-        status = arena.new((1, outer, inner), np.dtype(np.uint8))
+        found = arena.new(layout.shape, rhs.dtype)
+        status = arena.new((1, layout.outer, layout.inner), np.dtype(np.uint8))
         places = (*given, arena.address(found), arena.address(status))
         if pivoting:
             self.pivoted(layout, places, arena)
-        elif inner == 1 if contiguous is None else contiguous:
+        elif layout.inner == 1 if self._contiguous is None else self._contiguous:
             self.contiguous(layout, places, arena)
         else:
             self.interleaved(layout, places, arena)
@@ -111,29 +112,32 @@ class CudaTridiagonal:
         paired = layout.inner % 2 == 0 and _aligned(places, 2 * layout.itemsize)
         plan = plan or plan_interleaved(layout, self._most_shared, paired=paired)
         if plan.pieces > 1:
-            sizes = (np.int64(layout.systems), np.int32(layout.inner))
             threads = -(-layout.systems // plan.systems) * plan.threads
-            self._launch("split.cu", "split", plan, threads, (*places, *sizes))
+            self._launch("split.cu", "split", plan, threads, (*places, *layout.numbers))
             return
-        room = places[4]
-        if not plan.on_chip:
-            arrays = 2 if layout.periodic else 1
-            shape = (arrays, layout.rows, layout.systems)
-            room = arena.address(arena.new(shape, np.dtype(layout.dtype)))
-        numbers = (np.int64(layout.systems), np.int32(layout.inner))
-        arguments = (*places[:5], room, places[5], *numbers)
-        self._launch("thomas.cu", "thomas", plan, layout.systems, arguments)
+        self._by_system("thomas", plan, layout, places, arena, 2 if layout.periodic else 1)
 
     def pivoted(self, layout: Layout, places: tuple[Address, ...], arena: Arena) -> None:
         """Queue elimination with partial pivoting; `places` are those of `interleaved`."""
         plan = plan_thomas(layout, self._most_shared, kept=3)
+        self._by_system("pivoted", plan, layout, places, arena, 2)
+
+    def _by_system(
+        self,
+        name: str,
+        plan: Plan,
+        layout: Layout,
+        places: tuple[Address, ...],
+        arena: Arena,
+        arrays: int,
+    ) -> None:
+        """Queue a thread a system, with memory for so many `arrays` that do not fit on the chip."""
         room = places[4]
         if not plan.on_chip:
-            shape = (2, layout.rows, layout.systems)
+            shape = (arrays, layout.rows, layout.systems)
             room = arena.address(arena.new(shape, np.dtype(layout.dtype)))
-        numbers = (np.int64(layout.systems), np.int32(layout.inner))
-        arguments = (*places[:5], room, places[5], *numbers)
-        self._launch("pivoted.cu", "pivoted", plan, layout.systems, arguments)
+        arguments = (*places[:5], room, places[5], *layout.numbers)
+        self._launch(f"{name}.cu", name, plan, layout.systems, arguments)
 
     def _folded(self, bands: TridiagonalBands) -> Solved:
         """Solve periodic systems with pivoting, as pentadiagonal ones without corners."""
@@ -187,14 +191,12 @@ class CudaTridiagonal:
     def factor(self, lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
         """Eliminate the coefficients; the result serves any number of right-hand sides."""
         check_batch({"lower": lower, "upper": upper}, diagonal)
-        outer, rows, inner = diagonal.shape
-        layout = Layout(outer, rows, inner, diagonal.dtype.name)
-        arena = Arena(self._machine)
-        bands = [arena.new((outer, rows, inner), diagonal.dtype) for _ in range(3)]
+        layout = Layout(*diagonal.shape, dtype=diagonal.dtype.name)
+        arena = Arena(self.machine)
+        bands = [arena.new(layout.shape, diagonal.dtype) for _ in range(3)]
         for host, band in zip((lower, diagonal, upper), bands, strict=True):
-            self._machine.upload(np.ascontiguousarray(host).transpose(2, 1, 0), band)
-        numbers = (np.int64(layout.systems), np.int32(inner))
-        arguments = (*(arena.address(band) for band in bands), *numbers)
+            self.machine.upload(np.ascontiguousarray(host).transpose(2, 1, 0), band)
+        arguments = (*(arena.address(band) for band in bands), *layout.numbers)
         plan = plan_factored(layout, self._most_shared, shared=False)
         self._launch("prefactored.cu", "factor", plan, layout.systems, arguments)
         low, reciprocal, scaled = (arena.get(band) for band in bands)
@@ -203,12 +205,11 @@ class CudaTridiagonal:
     def solve_factored(self, factored: Factored, rhs: Batch) -> Batch:
         """Solve a batch with coefficients that were eliminated before."""
         check_batch({"lower": factored.lower}, rhs, shared=factored.shared)
-        outer, rows, inner = rhs.shape
-        layout = Layout(outer, rows, inner, rhs.dtype.name)
-        arena = Arena(self._machine)
+        layout = Layout(*rhs.shape, dtype=rhs.dtype.name)
+        arena = Arena(self.machine)
         bands = (factored.lower, factored.reciprocal, factored.upper)
         places = tuple(arena.put(array) for array in (*bands, rhs))
-        found = arena.new((outer, rows, inner), rhs.dtype)
+        found = arena.new(layout.shape, rhs.dtype)
         self.prefactored(layout, (*places, arena.address(found)), shared=factored.shared)
         return arena.get(found)
 
@@ -222,14 +223,13 @@ class CudaTridiagonal:
     ) -> None:
         """Queue the solution; `places` are lower, reciprocal, upper, rhs and solution."""
         plan = plan or plan_factored(layout, self._most_shared, shared=shared)
-        numbers = (np.int64(layout.systems), np.int32(layout.inner))
-        self._launch("prefactored.cu", "solve", plan, layout.systems, (*places, *numbers))
+        self._launch("prefactored.cu", "solve", plan, layout.systems, (*places, *layout.numbers))
 
     def ends(self, *bands: *TridiagonalBands) -> Batch:
         """Return the equations of the ends of each piece of rows, as the reference does."""
         check_bands(bands)
         (outer, rows, inner), dtype = bands[3].shape, bands[3].dtype
-        arena = Arena(self._machine)
+        arena = Arena(self.machine)
         found = arena.new((6, outer, inner), dtype)
         places = (*(arena.put(array) for array in bands), arena.address(found))
         self.by_piece("ends.cu", "piece_ends", Layout(outer, rows, inner, dtype.name), places)
@@ -245,17 +245,15 @@ class CudaTridiagonal:
         """Solve a batch of pentadiagonal systems, by a thread each."""
         check_bands(bands)
         rhs = bands[5]
-        outer, rows, inner = rhs.shape
-        layout = Layout(outer, rows, inner, rhs.dtype.name)
-        arena = Arena(self._machine)
+        layout = Layout(*rhs.shape, dtype=rhs.dtype.name)
+        arena = Arena(self.machine)
         places = tuple(arena.put(array) for array in bands)
-        found = arena.new((outer, rows, inner), rhs.dtype)
-        room = arena.new((4 if pivoting else 2, rows, layout.systems), rhs.dtype)
-        constants: dict[str, int | str] = {"REAL": layout.real, "ROWS": rows, "THREADS": _SMALL}
-        constants |= {"ON_CHIP": 0} if pivoting else {}
+        found = arena.new(layout.shape, rhs.dtype)
+        room = arena.new((4 if pivoting else 2, layout.rows, layout.systems), rhs.dtype)
+        constants: dict[str, int | str] = {"REAL": layout.real, "ROWS": layout.rows}
+        constants |= {"THREADS": _SMALL} | ({"ON_CHIP": 0} if pivoting else {})
         plan = Plan(tuple(constants.items()), _SMALL, 0)
-        numbers = (np.int64(layout.systems), np.int32(inner))
-        arguments = (*places, arena.address(found), arena.address(room), *numbers)
+        arguments = (*places, arena.address(found), arena.address(room), *layout.numbers)
         file, name = ("pivoted", "pivoted_band") if pivoting else ("pentadiagonal",) * 2
         self._launch(f"{file}.cu", name, plan, layout.systems, arguments)
         return arena.get(found)

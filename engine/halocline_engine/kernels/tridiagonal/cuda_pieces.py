@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.copies import AnyArray, copy, near, reshaped
-from halocline_engine.kernels.machine import Arena, Machine
+from halocline_engine.kernels.machine import Arena
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
@@ -39,7 +39,6 @@ class DevicePieces:
     def __init__(
         self,
         kernels: CudaTridiagonal,
-        machine: Machine,
         pieces: Pieces,
         first: int,
         past: int,
@@ -50,9 +49,9 @@ class DevicePieces:
         contiguous: bool,
         threads: int = 1,
     ) -> None:
-        self._kernels, self._machine, self._contiguous = kernels, machine, contiguous
+        self._kernels, self._machine, self._contiguous = kernels, kernels.machine, contiguous
         self._pieces, self._first, self._past, self._threads = pieces, first, past, threads
-        self._arena = Arena(machine)
+        self._arena = Arena(self._machine)
         self._arrays: list[Any] = []
         self._whole: Bands | None = None
         given = [self._brought(band, keep=residual) for band in bands]
@@ -66,12 +65,11 @@ class DevicePieces:
         """Bring a band to the device, and return it if the host keeps it."""
         outer, rows, inner = band.shape
         layout = Layout(outer * self._count, rows // self._count, inner, band.dtype.name)
-        shape = (layout.outer, layout.rows, layout.inner)
         self._outer, self._inner, self._layout = outer, inner, layout
-        self._arrays.append(self._arena.new(shape, band.dtype))
-        batch = reshaped(band, shape)
+        self._arrays.append(self._arena.new(layout.shape, band.dtype))
+        batch = reshaped(band, layout.shape)
         if batch is None:
-            batch = np.reshape(near(band), shape)
+            batch = np.reshape(near(band), layout.shape)
         self._machine.upload(batch.transpose([2, 1, 0]), self._arrays[-1], self._threads)
         return band if keep else None
 
@@ -125,9 +123,8 @@ class DevicePieces:
     def _take(self, found: Any, into: AnyArray) -> None:
         """Bring a solution to where it shall be."""
         layout = self._layout
-        shape = (layout.outer, layout.rows, layout.inner)
-        place = reshaped(into, shape)
-        target = np.empty(shape, layout.dtype) if place is None else place
+        place = reshaped(into, layout.shape)
+        target = np.empty(layout.shape, layout.dtype) if place is None else place
         self._machine.download(found, target.transpose([2, 1, 0]), self._threads)
         if place is None:
             copy(np.reshape(near(target), into.shape), into)
@@ -148,7 +145,7 @@ class DevicePieces:
         layout, arena = self._layout, Arena(self._machine)
         places = (*self._places(), arena.put(own.reshape(2, 1, -1)))
         self._kernels.by_piece("held.cu", "hold_ends", layout, places)
-        found = arena.new((layout.outer, layout.rows, layout.inner), np.dtype(layout.dtype))
+        found = arena.new(layout.shape, np.dtype(layout.dtype))
         status = arena.new((1, layout.outer, layout.inner), np.dtype(np.uint8))
         places = (*self._places(), arena.address(found), arena.address(status))
         queue = self._kernels.contiguous if self._contiguous else self._kernels.interleaved

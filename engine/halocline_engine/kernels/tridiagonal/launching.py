@@ -64,6 +64,11 @@ class Layout:
     periodic: bool = False
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sizes of an array [outer, row, inner]."""
+        return self.outer, self.rows, self.inner
+
+    @property
     def systems(self) -> int:
         """How many systems."""
         return self.outer * self.inner
@@ -72,6 +77,11 @@ class Layout:
     def itemsize(self) -> int:
         """Bytes of an element."""
         return np.dtype(self.dtype).itemsize
+
+    @property
+    def numbers(self) -> tuple[np.int64, np.int32]:
+        """The systems and `inner`, as kernels take them."""
+        return np.int64(self.systems), np.int32(self.inner)
 
     @property
     def real(self) -> str:

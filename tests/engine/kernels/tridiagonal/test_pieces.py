@@ -156,7 +156,6 @@ def kept_on_device(
     far: bool,
 ) -> list[Any]:
     """Solve by pieces that stay on a device, in three parts; `far` as if arrays were elsewhere."""
-    machine = kernels._machine
 
     def seen(values: Any) -> Any:
         return place_of(values).open() if far else values
@@ -166,7 +165,6 @@ def kept_on_device(
     parts = [
         DevicePieces(
             kernels,
-            machine,
             pieces,
             first,
             past,
