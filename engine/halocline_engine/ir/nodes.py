@@ -86,7 +86,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from halocline_engine.ir.remember import Remembering
+from halocline_engine.ir.remember import Remembering, hashed_once
 from halocline_engine.ir.types import Axis, DType, Order
 
 __all__ = [
@@ -220,6 +220,7 @@ class Parameter:
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Unary(Remembering):
     """`-x` (operator "-") or `not x` (operator "not")."""
@@ -229,6 +230,7 @@ class Unary(Remembering):
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Binary(Remembering):
     """An operator of ARITHMETIC, COMPARISONS or LOGICAL on two operands of one dtype."""
@@ -239,6 +241,7 @@ class Binary(Remembering):
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Call(Remembering):
     """A function of FUNCTIONS, or FMA."""
@@ -248,6 +251,7 @@ class Call(Remembering):
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Select(Remembering):
     """`then if condition else otherwise`, point by point; neither branch has an effect."""
@@ -258,6 +262,7 @@ class Select(Remembering):
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Cast(Remembering):
     """A conversion as in C: to an integer it truncates, to BOOL it compares with zero."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-__all__ = ["Remembering", "remembered"]
+__all__ = ["Remembering", "hashed_once", "remembered"]
 
 _Node = TypeVar("_Node", bound="Remembering")
 _Rest = ParamSpec("_Rest")
@@ -42,3 +42,9 @@ def remembered(
         return found
 
     return once
+
+
+def hashed_once(kind: type[_Node]) -> type[_Node]:
+    """Return the class of nodes, whose hash, which takes all that is inside, is computed once."""
+    type.__setattr__(kind, "__hash__", remembered(kind.__hash__))
+    return kind

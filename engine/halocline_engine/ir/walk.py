@@ -39,10 +39,11 @@ _Operation: TypeAlias = nodes.Unary | nodes.Binary | nodes.Call | nodes.Select |
 
 
 class _Contents(NamedTuple):
-    """What a statement reads: all of it in text order, what is distinct, irregular names."""
+    """What is inside a statement: reads in text order, and distinct names and accesses."""
 
     reads: tuple[nodes.Read, ...]
     accesses: tuple[Access, ...]
+    targets: tuple[str, ...]
     irregular: frozenset[str]
 
 
@@ -166,7 +167,12 @@ def statements(body: Iterable[nodes.Statement]) -> Iterator[nodes.Statement]:
 
 def assignments(body: Iterable[nodes.Statement]) -> Iterator[nodes.Assign]:
     """Yield every assignment of a body in text order, nested ones included."""
-    return (statement for statement in statements(body) if isinstance(statement, nodes.Assign))
+    for statement in body:
+        if isinstance(statement, nodes.Assign):
+            yield statement
+        else:
+            for inner in bodies_of(statement):
+                yield from assignments(inner)
 
 
 def expressions(body: Iterable[nodes.Statement]) -> Iterator[nodes.Expr]:
@@ -180,12 +186,16 @@ def _contents(statement: nodes.Statement) -> _Contents:
     inner = [_contents(one) for body in bodies_of(statement) for one in body]
     own = (read for expr in head(statement) for read in reads_of(expr))
     every = (*own, *(read for one in inner for read in one.reads))
+    targets = {name: None for one in inner for name in one.targets}
     names = {read.name for read in every if read.offset[2] == nodes.ANY_LEVEL}
-    if isinstance(statement, nodes.Assign) and statement.level is not None:
-        names.add(statement.target)
+    if isinstance(statement, nodes.Assign):
+        targets[statement.target] = None
+        if statement.level is not None:
+            names.add(statement.target)
     return _Contents(
         reads=every,
         accesses=tuple({(read.name, read.offset): None for read in every}),
+        targets=tuple(targets),
         irregular=frozenset(names).union(*(one.irregular for one in inner)),
     )
 
@@ -207,7 +217,7 @@ def accesses_of(body: Iterable[nodes.Statement]) -> tuple[Access, ...]:
 
 def targets_of(body: Iterable[nodes.Statement]) -> tuple[str, ...]:
     """Return the distinct names that a body assigns, nested ones included, in order."""
-    return tuple({assign.target: None for assign in assignments(body)})
+    return tuple({target: None for one in body for target in _contents(one).targets})
 
 
 def is_entangled(statement: nodes.Statement, temporaries: Set[str]) -> bool:

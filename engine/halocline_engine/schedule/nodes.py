@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from halocline_engine.ir.extent import Facts, Horizontal
 from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary, While
+from halocline_engine.ir.remember import Remembering, remembered
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import irregular, statements
 from halocline_engine.schedule.traversal.walks import AS_FITS, Walk
@@ -31,7 +32,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Section(Remembering):
     """One body for the levels of one interval.
 
     `order` is that of its levels, where a column kernel has sections of both orders.
@@ -43,7 +44,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Remembering):
     """One loop nest over the domain widened by `extent`.
 
     PARALLEL: points are independent, and so are sections. FORWARD and BACKWARD: columns are
@@ -60,11 +61,13 @@ class Kernel:
     flat: frozenset[str] = frozenset()
 
     @property
+    @remembered
     def irregular(self) -> frozenset[str]:
         """The names that it reads or assigns at levels that only a run knows."""
         return frozenset(name for section in self.sections for name in irregular(section.body))
 
     @property
+    @remembered
     def is_general(self) -> bool:
         """Whether it has loops of its own, or levels that only a run knows.
 
@@ -140,7 +143,7 @@ class Staging:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Remembering):
     """Steps in order, and the temporaries that live in memory between them.
 
     Those that `staging` names need no memory where blocks run the steps. `walk` is for loops.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from halocline_engine.ir.remember import Remembering, remembered
+from halocline_engine.ir.remember import Remembering, hashed_once, remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +54,24 @@ def test_what_raises_is_not_remembered() -> None:
     for _ in range(2):
         with pytest.raises(IndexError):
             initial(nameless)
+
+
+def test_a_hash_that_is_computed_once_is_the_same() -> None:
+    asked: list[str] = []
+
+    class Part:
+        def __hash__(self) -> int:
+            asked.append("part")
+            return 7
+
+    part = Part()
+
+    @hashed_once
+    @dataclass(frozen=True, slots=True)
+    class Whole(Remembering):
+        part: Part
+
+    one, other = Whole(part), Whole(part)
+    assert hash(one) == hash(one) == hash((part,))
+    assert len(asked) == 2
+    assert {one: 1}[other] == 1

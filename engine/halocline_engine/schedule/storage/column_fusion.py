@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section, Step
@@ -80,6 +81,7 @@ class _Use:
     irregular: frozenset[str]
 
     @staticmethod
+    @remembered
     def of(kernel: Kernel) -> _Use:
         registers = {register.name for register in kernel.registers}
         written = {name for section in kernel.sections for name in targets_of(section.body)}

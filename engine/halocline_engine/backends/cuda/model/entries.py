@@ -15,6 +15,7 @@ from halocline_engine.backends.cuda.model.staged import Staged, between, merged,
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Interval, Parameter
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import assignments, expressions, reads, walk
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
@@ -168,6 +169,7 @@ _SIZES = tuple(map(Size, ("ni", "nj", "nk", "row", "level", "top")))
 _PARTS = (Size("deep"), Size("inverse"))
 
 
+@remembered
 def arrays_of(schedule: Schedule) -> tuple[tuple[str, DType], ...]:
     """Return the fields that are used and the buffers, in the order of the schedule."""
     fields = ((f.name, f.dtype) for f in schedule.program.fields if f.read or f.written)
@@ -175,6 +177,7 @@ def arrays_of(schedule: Schedule) -> tuple[tuple[str, DType], ...]:
     return (*fields, *buffers)
 
 
+@remembered
 def steps_of(schedule: Schedule) -> tuple[Step, ...]:
     """Return what to launch, in order, with names 'kernel0', 'kernel1', ... in text order."""
     counter = iter(range(_count(schedule)))

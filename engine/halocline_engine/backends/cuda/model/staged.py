@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halocline_engine.ir.extent import CENTRE
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Buffer, Home, Kernel, Schedule, Staging
 
@@ -54,6 +55,7 @@ def merged(staged: Staged) -> Kernel:
     )
 
 
+@remembered
 def between(schedule: Schedule) -> tuple[Buffer, ...]:
     """Return the temporaries that live in memory between kernels of the device."""
     kept = {name for staging in schedule.staging for name in staging.temporaries}

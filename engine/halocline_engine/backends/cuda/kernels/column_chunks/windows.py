@@ -24,7 +24,7 @@ from halocline_engine.backends.cuda.kernels.columns.united import sweeps
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.nodes import Interval
-from halocline_engine.ir.walk import accesses_of, assignments, irregular
+from halocline_engine.ir.walk import accesses_of, irregular, targets_of
 from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.stages import is_within, joined
 from halocline_engine.schedule.storage.coverage import exposed, moved
@@ -177,9 +177,9 @@ def _windows(
                 seen.setdefault((name, (i, j)), []).append((section.interval, k))
         for name in sorted(carry.handed & along - always_assigned(section)):
             seen.setdefault((name, (0, 0)), []).append((section.interval, 0))
-        for assign in assignments(section.body):
-            if assign.target in along:
-                seen.setdefault((assign.target, (0, 0)), [])
+        for name in targets_of(section.body):
+            if name in along:
+                seen.setdefault((name, (0, 0)), [])
     for (name, across), uses in seen.items():
         stored = [s.interval for s in one.sections if _assigned(s, name)] if _here(across) else []
         offsets = [-k * one.step for _, k in uses]
@@ -200,7 +200,7 @@ def _windows(
 
 
 def _assigned(section: Section, name: str) -> bool:
-    return any(assign.target == name for assign in assignments(section.body))
+    return name in targets_of(section.body)
 
 
 def _here(across: tuple[int, int]) -> bool:

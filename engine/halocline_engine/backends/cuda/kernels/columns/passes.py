@@ -18,6 +18,7 @@ from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import offsets
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.nodes import Assign, Bound
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular, targets_of
 from halocline_engine.schedule.nodes import Kernel, Section
@@ -89,6 +90,7 @@ class Carry:
         )
 
 
+@remembered
 def passes_of(kernel: Kernel, levels: int = 0) -> tuple[Pass, ...]:
     """Return the sections of a column kernel, those of one order together.
 
@@ -190,6 +192,7 @@ def _further(bound: Bound, k: int, levels: int) -> Bound:
     return Bound(bound.from_end, bound.offset + k)
 
 
+@remembered
 def always_assigned(section: Section) -> frozenset[str]:
     """Return the names that every level assigns before it may assign them under a condition.
 

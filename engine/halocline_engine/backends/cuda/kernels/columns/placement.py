@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
@@ -25,6 +24,7 @@ from halocline_engine.backends.cuda.model.entries import (
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.extent import CENTRE
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
@@ -46,8 +46,6 @@ __all__ = [
 ]
 
 
-#: Kernels whose places are known: all tiles of one are tried one after the other.
-_REMEMBERED = 32
 #: More bytes of a level than any column has on chip.
 ALL = 1 << 20
 
@@ -104,7 +102,7 @@ def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     return Placement(variables, tuple(shared), rest if tile.blocks else ())
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered
 def _placed(
     kernel: Kernel, own: tuple[Buffer, ...], levels: int
 ) -> tuple[frozenset[str], tuple[Slot, ...]]:
@@ -152,7 +150,7 @@ def copies_of(
     return dict(_copied(entry.kernel, tuple(dtypes.items()), levels))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered
 def _copied(
     kernel: Kernel, dtypes: tuple[tuple[str, DType], ...], levels: int
 ) -> tuple[tuple[str, DType], ...]:
