@@ -5,6 +5,9 @@ No operation says which of two dimensions of one name it means, and NumPy drops 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -12,7 +15,14 @@ from numpy.typing import NDArray
 from halocline_engine.analysis.named import near
 from halocline_engine.errors import FieldError
 
-__all__ = ["check_distinct", "is_distinct", "named_variable", "real_values", "variable_of"]
+__all__ = [
+    "check_distinct",
+    "is_distinct",
+    "named_variable",
+    "real_values",
+    "stored_chunks",
+    "variable_of",
+]
 
 
 def is_distinct(dataset: xr.Dataset, name: str) -> bool:
@@ -49,6 +59,13 @@ def named_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
             f"The dataset has no variable '{name}'.", hint=near(name, names) or "Check the name."
         )
     return variable_of(dataset, name)
+
+
+def stored_chunks(array: xr.DataArray) -> tuple[int, ...]:
+    """Return the sizes of the chunks of a variable in its store; nothing where it has none."""
+    encoding: Mapping[str, Any] = array.encoding
+    chunks = tuple(encoding.get("chunks") or encoding.get("chunksizes") or ())
+    return chunks if len(chunks) == array.ndim else ()
 
 
 def real_values(array: xr.DataArray) -> NDArray[np.float64]:

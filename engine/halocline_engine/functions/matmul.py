@@ -13,7 +13,7 @@ from halocline_engine.arguments import text
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import open_source
-from halocline_engine.datasets.variables import named_variable
+from halocline_engine.datasets.variables import named_variable, stored_chunks
 from halocline_engine.distribute.products.job import ProductRequest, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product
@@ -162,13 +162,12 @@ def _operand(
     straight = (*product.batch, *matrix[0], *matrix[1])
     turned = (*product.batch, *matrix[1], *matrix[0])
     encoding: Mapping[str, Any] = array.encoding
-    chunks = tuple(encoding.get("chunks") or encoding.get("chunksizes") or ())
     fill = cast("Any", encoding.get("_FillValue"))
     return Operand(
         name=str(array.name),
         own=own,
         order=own if own in (straight, turned) else straight,
-        chunks=chunks if len(chunks) == len(own) else (),
+        chunks=stored_chunks(array),
         plain=(fill is None or fill != fill) and not any(key in encoding for key in _CODED),
         dtype=dtype,
     )

@@ -12,7 +12,7 @@ import xarray as xr
 from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
 from halocline_engine.datasets.grids.axes import find_axes
 from halocline_engine.datasets.names import check_written
-from halocline_engine.datasets.variables import check_distinct
+from halocline_engine.datasets.variables import check_distinct, stored_chunks
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Assign, Field, Program
@@ -270,7 +270,6 @@ def _existing(
     _check_dtype(field, variable, data.dtype)
     _check_dims(field, variable, dims, grid)
     feeders = {source: output for output, source in feedback.items()}
-    chunks: Sequence[int] = data.encoding.get("chunks") or data.encoding.get("chunksizes") or ()
     return FieldUse(
         name=field.name,
         variable=variable,
@@ -278,7 +277,7 @@ def _existing(
         dtype=field.dtype.value,
         dims=dims,
         role=roles[field.name],
-        chunks=tuple(chunks) if len(chunks) == len(dims) else (),
+        chunks=stored_chunks(data),
         partner=feeders.get(field.name, ""),
     )
 

@@ -29,11 +29,11 @@ from halocline_engine.datasets.grids.column_dims import ColumnDims, find_column_
 from halocline_engine.datasets.grids.column_grid import ColumnGrid, column_grid
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
-from halocline_engine.datasets.variables import check_distinct
+from halocline_engine.datasets.variables import check_distinct, stored_chunks
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.columns.work import ColumnInput, ColumnOutput, ColumnWork
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.jobs.blocking import Cut, batch_memory, chunks_within, cut_batch
+from halocline_engine.distribute.jobs.blocking import Cut, batch_memory, cut_batch
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.stencils.request import temporaries_of
@@ -370,12 +370,11 @@ def _outputs(checked: CheckedColumn) -> tuple[ColumnOutput, ...]:
 def _made(
     checked: CheckedColumn, item: ColumnOutput, block: Mapping[str, int], sizes: Mapping[str, int]
 ) -> Output:
-    chunks = chunks_within(item.dims, block, sizes, np.dtype(item.dtype).itemsize)
     bands, of = checked.bands, checked.request.of
     attributes: dict[str, Any] = {}
     if item.field in bands:
         attributes = {"matrix_variable": of, "matrix_offset": bands[item.field]}
-    return Output(item.field, item.dims, item.dtype, chunks, attributes)
+    return Output.of_blocks(item.field, item.dims, item.dtype, block, sizes, attributes)
 
 
 def _cut(
@@ -429,6 +428,5 @@ def _source_chunks(checked: CheckedColumn, inputs: Sequence[ColumnInput]) -> dic
     model = max(inputs, key=lambda item: len(item.dims), default=None)
     if model is None:
         return {}
-    encoding: Mapping[str, Any] = checked.opened.dataset[model.variable].encoding
-    chunks: Sequence[int] = encoding.get("chunks") or encoding.get("chunksizes") or ()
-    return dict(zip(model.dims, chunks, strict=True)) if len(chunks) == len(model.dims) else {}
+    chunks = stored_chunks(checked.opened.dataset[model.variable])
+    return dict(zip(model.dims, chunks, strict=False))

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -35,6 +37,7 @@ from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.jobs.blocking import chunks_within
 from halocline_engine.distribute.jobs.outputs import (
     check_output,
     check_space,
@@ -84,6 +87,20 @@ class Output:
     chunks: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     compressed: bool = True
+
+    @classmethod
+    def of_blocks(
+        cls,
+        name: str,
+        dims: tuple[str, ...],
+        dtype: str,
+        block: Mapping[str, int],
+        sizes: Mapping[str, int],
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Output:
+        """Return a variable that blocks of such sizes make, of which no chunk lies in two."""
+        chunks = chunks_within(dims, block, sizes, np.dtype(dtype).itemsize)
+        return cls(name, dims, dtype, chunks, dict(attributes))
 
     @property
     def use(self) -> FieldUse:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from halocline_engine.datasets.stores.sink import Sink
@@ -18,7 +18,6 @@ from halocline_engine.distribute.jobs.blocking import (
     Cut,
     batch_memory,
     check_wanted,
-    chunks_within,
     cut_batch,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, Stage
@@ -149,9 +148,8 @@ def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
     block = dict(zip(sizes, cut.block, strict=True))
     over = tuple(dim for dim in sizes if dim != request.dim)
 
-    def output(name: str, dims: tuple[str, ...], kind: str, about: Mapping[str, object]) -> Output:
-        chunks = chunks_within(dims, block, sizes, np.dtype(kind).itemsize)
-        return Output(PREFIX + name, dims, kind, chunks, about)
+    def output(name: str, dims: tuple[str, ...], kind: str, about: Mapping[str, Any]) -> Output:
+        return Output.of_blocks(PREFIX + name, dims, kind, block, sizes, about)
 
     by_row = (*FACTORS, *(OF_CORNERS[:1] if request.periodic else ()))
     known = {"solve_dim": request.dim, "solve_periodic": int(request.periodic)}
@@ -283,11 +281,9 @@ def _solved(checked: CheckedSolve, band: Band, cut: Cut) -> tuple[Output, Output
     name, own = checked.request.names[band.name], {d: checked.sizes[d] for d in band.dims}
     block = dict(zip(own, cut.block, strict=True))
     over = tuple(dim for dim in own if dim != checked.dim)
-    itemsize = np.dtype(checked.dtype).itemsize
-    chunks = chunks_within(band.dims, block, own, itemsize), chunks_within(over, block, own, 1)
     return (
-        Output(name, band.dims, checked.dtype, chunks[0]),
-        Output(f"{name}_status", over, "uint8", chunks[1], status_attributes()),
+        Output.of_blocks(name, band.dims, checked.dtype, block, own),
+        Output.of_blocks(f"{name}_status", over, "uint8", block, own, status_attributes()),
     )
 
 

@@ -15,14 +15,13 @@ from halocline_engine.arguments import text
 from halocline_engine.datasets.formats.ragged import Ragged, ragged_of
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
-from halocline_engine.datasets.variables import variable_of
+from halocline_engine.datasets.variables import stored_chunks, variable_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import (
     TASKS_PER_WORKER,
     batch_memory,
     check_reading,
-    chunks_within,
     cut_batch,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
@@ -258,9 +257,7 @@ def outputs_of(
 
     def output(suffix: str, over: tuple[str, ...], kind: str, **attributes: Any) -> Output:
         name = f"{request.name}{suffix}"
-        size = np.dtype(kind).itemsize
-        chunks = chunks_within(over, blocks.get(name, block), sizes, size)
-        return Output(name, over, kind, chunks, attributes)
+        return Output.of_blocks(name, over, kind, blocks.get(name, block), sizes, attributes)
 
     made = [output("", tuple(sizes), checked.dtype)]
     made.append(output("_status", others, "uint8", **status_attributes()))
@@ -278,12 +275,10 @@ def chunks_of(checked: CheckedBanded) -> dict[str, int]:
 def chunks_in(opened: Opened, name: str) -> dict[str, int]:
     """Return the chunks of a variable along its dimensions, where it has some."""
     array = opened.dataset[name]
-    encoding: Mapping[str, Any] = array.encoding
-    chunks: Sequence[int] = encoding.get("chunks") or encoding.get("chunksizes") or ()
+    chunks = stored_chunks(array)
     if array.chunks is not None:
-        chunks = [max(parts) for parts in array.chunks]
-    dims = [str(dim) for dim in array.dims]
-    return dict(zip(dims, chunks, strict=True)) if len(chunks) == len(dims) else {}
+        chunks = tuple(max(parts) for parts in array.chunks)
+    return dict(zip(map(str, array.dims), chunks, strict=False))
 
 
 def tree_job(checked: CheckedTree, pool: Pool, target: str) -> Blockwise:

@@ -23,7 +23,6 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
-from halocline_engine.distribute.jobs.blocking import chunks_within
 from halocline_engine.distribute.jobs.execute import (
     Blockwise,
     Output,
@@ -174,8 +173,7 @@ def _final(request: ExchangeRequest, cut: Cut, target: str, projected: int) -> B
     steps = {d: n for part in parts for d, n in zip(part.dims, part.steps, strict=True)}
     sizes = {d: n for part in parts for d, n in zip(part.dims, part.sizes, strict=True)}
     sizes = {dim: sizes[dim] for dim in layout.dims}
-    item = np.dtype(exchange.dtype).itemsize
-    chunks = chunks_within(layout.dims, steps, sizes, item)
+    made = (exchange.names[2], layout.dims, exchange.dtype, steps, sizes)
     written = cut.index_tiles if exchange.gather else cut.named_tiles
 
     def nothing(_source: Source, _sink: Sink) -> BlockWork:
@@ -185,15 +183,7 @@ def _final(request: ExchangeRequest, cut: Cut, target: str, projected: int) -> B
         opened=request.opened,
         sizes=sizes,
         reads=(),
-        outputs=(
-            Output(
-                exchange.names[2],
-                layout.dims,
-                exchange.dtype,
-                chunks,
-                dict(exchange.attributes),
-            ),
-        ),
+        outputs=(Output.of_blocks(*made, exchange.attributes),),
         blocks=_pairs(cut.stay.total, written),
         work=nothing,
         what=request.what,

@@ -29,7 +29,6 @@ from halocline_engine.distribute.jobs.blocking import (
     SMALL_TASK,
     TASKS_PER_WORKER,
     check_reading,
-    chunks_within,
     region_of,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
@@ -245,10 +244,8 @@ def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
             lead = Span(number, number + 1)
             blocks.append(Block(len(blocks), (one, one, one), (lead, *extra)))
         cut = {dim: size.get(dim, request.sizes[dim]) for dim in change.dims}
-        chunks = chunks_within(change.dims, cut, request.sizes, np.dtype(change.dtype).itemsize)
-        outputs.append(
-            Output(change.result, change.dims, change.dtype, chunks, dict(change.attributes))
-        )
+        made = (change.result, change.dims, change.dtype, cut, request.sizes)
+        outputs.append(Output.of_blocks(*made, change.attributes))
         largest = max(largest, change.operation.nbytes + taken)
 
     def work(source: Source, sink: Sink) -> _ChangeWork:
