@@ -37,15 +37,11 @@ def decoded_size(codec: str, packed: NDArray[np.uint8]) -> int | None:
         case "lz4":
             if packed.size < 4:
                 raise Corrupt(f"it has {packed.size} bytes, fewer than a header")
-            return _lz4_size(packed)
+            return int(packed[:4].view("<u4")[0])
         case "zstd":
             return _zstd_size(packed)
         case _:
             return None
-
-
-def _lz4_size(packed: NDArray[np.uint8]) -> int:
-    return int(packed[:4].view("<u4")[0])
 
 
 def _zstd_size(packed: NDArray[np.uint8]) -> int | None:

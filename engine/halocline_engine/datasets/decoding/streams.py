@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.decoding.frames import decoded_size
 from halocline_engine.kernels.unpack.cpu import blosc_streams, is_plain_zstd
 
 __all__ = ["Streams", "streams_of"]
@@ -48,7 +49,7 @@ def streams_of(codec: str, packed: NDArray[np.uint8], room: int) -> Streams | No
         # One whose sizes happen to be equal would be taken for one that is there as it is.
         case "zstd" if packed.size != room and is_plain_zstd(packed, room):
             return _single("zstd", 0, packed.size, room)
-        case "lz4" if packed.size not in (*range(5), room + 4) and _lz4_size(packed) == room:
+        case "lz4" if packed.size > 4 and decoded_size(codec, packed) == room != packed.size - 4:
             return _single("lz4", 4, packed.size - 4, room)
         case "blosc":
             return _blosc(packed, room)
@@ -59,10 +60,6 @@ def streams_of(codec: str, packed: NDArray[np.uint8], room: int) -> Streams | No
 def _single(codec: str, start: int, size: int, room: int) -> Streams:
     start_, size_, at, room_ = (np.array([n], np.int64) for n in (start, size, 0, room))
     return Streams(codec, start_, size_, at, room_, room, 1)
-
-
-def _lz4_size(packed: NDArray[np.uint8]) -> int:
-    return int(packed[:4].view("<u4")[0])
 
 
 def _blosc(packed: NDArray[np.uint8], room: int) -> Streams | None:
