@@ -50,7 +50,7 @@ from halocline_engine.ir.extent import Facts, Range
 from halocline_engine.ir.nodes import Field, Limit, Position, Program, Scratch
 from halocline_engine.ir.types import Axis
 from halocline_engine.ir.walk import reads, targets_of
-from halocline_engine.schedule.storage.coverage import assigns, exposed
+from halocline_engine.schedule.storage.coverage import assigns, flow
 from halocline_engine.schedule.tune import Tuning
 
 __all__ = ["MadeFieldsArtifact", "MadeFieldsExecutable", "with_made_fields"]
@@ -310,7 +310,7 @@ def _begins_assigned(name: str, program: Program, facts: Facts) -> bool:
                     grows = end.from_end or not start.from_end
                     is_somewhere = grows and start.level(least) < end.level(least)
                     first = (statement,)
-                    return is_somewhere and assigns(first, name) and not exposed(first, name)
+                    return is_somewhere and assigns(first, name) and name not in flow(first)[0]
     return True
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from halocline_engine.ir.nodes import Assign, Bound, Expr, Interval, Read, Statement
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import accesses_of, rewrite_body, targets_of
 from halocline_engine.schedule.nodes import Kernel, Section
@@ -45,6 +46,7 @@ def copyable(kernel: Kernel, dtypes: Mapping[str, DType], levels: int) -> tuple[
     return tuple(sorted(saved, key=lambda name: -saved[name]))
 
 
+@remembered
 def copied(kernel: Kernel, name: str, dtype: DType, levels: int) -> Copied | None:
     """Return a kernel whose columns have a copy of a field, or None where that saves nothing.
 
@@ -94,7 +96,7 @@ def _replaced(kernel: Kernel, name: str, dtype: DType, levels: int) -> Copied | 
     for number, (at, section) in enumerate(zip(passes, kernel.sections, strict=True)):
         own, is_whole = _levels(section, levels), assigns(section.body, name)
         step = 1 if (section.order or kernel.order) is Order.BACKWARD else -1
-        open_here = _HERE in exposed(section.body, name)
+        open_here = _HERE in exposed(section, name)
         offsets = _offsets(section, name)
         for _, _, k in offsets:
             known = done | own if is_whole and (k * step > 0 or not (k or open_here)) else done

@@ -20,8 +20,10 @@ from halocline_engine.ir.nodes import (
     Statement,
     While,
 )
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of, bodies_of
+from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.stages import WHOLE, Part, Stage, is_within, joined
 
 __all__ = ["Exposed", "assigns", "exposed", "flow", "holds", "is_defined", "moved"]
@@ -54,11 +56,11 @@ def is_defined(parts: Sequence[Part], name: str, levels: int, *, begun: bool = F
 
 
 def _exposed(stage: Stage, name: str) -> tuple[Offset, ...]:
-    """Return `exposed` of a stage; its reads, which are known, say where that is nothing."""
+    """Return what is exposed of a stage; its reads, which are known, say where that is nothing."""
     if isinstance(stage.statement, Assign):
         return tuple(offset for read, offset in stage.reads if read == name)
     is_read = any(read == name for read, _ in stage.reads)
-    return exposed((stage.statement,), name) if is_read else ()
+    return tuple(flow((stage.statement,))[0].get(name, ())) if is_read else ()
 
 
 def _ahead(order: Order, offset: Offset) -> int:
@@ -117,9 +119,14 @@ def assigns(body: Iterable[Statement], name: str) -> bool:
     return False
 
 
-def exposed(body: Iterable[Statement], name: str) -> tuple[Offset, ...]:
-    """Return the offsets at which `name` is read, less those that the body itself provides."""
-    return tuple(flow(body)[0].get(name, ()))
+def exposed(section: Section, name: str) -> tuple[Offset, ...]:
+    """Return the offsets at which `name` is read, less those that the section itself provides."""
+    return tuple(_exposed_by(section).get(name, ()))
+
+
+@remembered
+def _exposed_by(section: Section) -> Exposed:
+    return flow(section.body)[0]
 
 
 def flow(body: Iterable[Statement]) -> tuple[Exposed, set[str]]:

@@ -234,7 +234,7 @@ class _PassText(LevelVariables):
         kind, here = self._type(name), self._here(name)
         if (name, HERE) in carry.before:
             return f"{kind} {here} = {self._before(name)};"
-        if HERE in exposed(section.body, name):
+        if HERE in exposed(section, name):
             return f"{kind} {here} = {self._element(name, HERE)};"
         return f"[[maybe_unused]] {kind} {here};"
 

@@ -16,7 +16,9 @@ from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
     COLUMNS,
     PassWindows,
     Window,
+    cut_windows,
     shared_bytes,
+    uncut_windows,
     windows_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
@@ -86,9 +88,13 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         if _FEWEST * COLUMNS * domain[2] * on_chip > _CHIP:
             break
         made = with_copies(entry, schedule, variant, replace(own, on_chip=on_chip))
+        looping = replace(own, on_chip=on_chip, blocks=_ALL_LOOPING)
+        uncut = uncut_windows(*made, looping)
+        if uncut is None:
+            continue
         for chunk in CHUNKS:
-            tile = replace(own, on_chip=on_chip, chunk=chunk, blocks=_ALL_LOOPING)
-            passes = windows_of(*made, tile)
+            tile = replace(looping, chunk=chunk)
+            passes = cut_windows(uncut, chunk)
             fitted = _with_blocks(tile, entry, schedule, passes)
             if fitted and passes and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
                 found[fitted] = _time(made[0], passes, variant, fitted)

@@ -29,7 +29,15 @@ from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.stages import is_within, joined
 from halocline_engine.schedule.storage.coverage import exposed, moved
 
-__all__ = ["COLUMNS", "PassWindows", "Window", "shared_bytes", "windows_of"]
+__all__ = [
+    "COLUMNS",
+    "PassWindows",
+    "Window",
+    "cut_windows",
+    "shared_bytes",
+    "uncut_windows",
+    "windows_of",
+]
 
 #: The columns of a warp.
 COLUMNS = 32
@@ -81,13 +89,49 @@ class PassWindows:
     one: Pass
     carried: tuple[Carry, ...]
     windows: tuple[Window, ...]
-    bytes: int
+    bytes: int = 0
+
+    def cut(self, chunk: int) -> PassWindows | None:
+        """Return it with rings of chunks of so many levels, where they serve all that is read."""
+        if any(max(window.behind, window.ahead) > chunk for window in self.windows):
+            return None
+        start = self.bytes
+        placed: list[Window] = []
+        for window in sorted(self.windows, key=lambda window: -window.size):
+            needed = 1 + (window.behind > 0) + (window.early if window.loaded else 0)
+            chunks = 1 << (needed - 1).bit_length()
+            new = replace(window, chunks=chunks if window.chunks else 0, start=start)
+            placed.append(new)
+            start += new.bytes(chunk)
+        return replace(self, windows=tuple(placed), bytes=start)
 
 
 def windows_of(
     entry: Entry, schedule: Schedule, variant: Variant, tile: Tile
 ) -> tuple[PassWindows, ...] | None:
     """Return what each pass has in shared memory, or None where the kernel cannot be cut so."""
+    uncut = uncut_windows(entry, schedule, variant, tile)
+    return None if uncut is None else cut_windows(uncut, tile.chunk)
+
+
+def cut_windows(uncut: Iterable[PassWindows], chunk: int) -> tuple[PassWindows, ...] | None:
+    """Return windows with chunks of so many levels, or None where one reads further than that."""
+    found: list[PassWindows] = []
+    for one in uncut:
+        cut = one.cut(chunk)
+        if cut is None:
+            return None
+        found.append(cut)
+    return tuple(found)
+
+
+def uncut_windows(
+    entry: Entry, schedule: Schedule, variant: Variant, tile: Tile
+) -> tuple[PassWindows, ...] | None:
+    """Return the windows of each pass, whatever the chunks of a tile; None where there are none.
+
+    Their bytes are those in front of them.
+    """
     kinds = dict(zip((n for n, _ in arrays_of(schedule)), variant.arrays, strict=True))
     placement = placement_of(entry.kernel, schedule, tile)
     own = placement.names - placement.close
@@ -116,28 +160,13 @@ def windows_of(
         written = {window.name for window in made if window.stored}
         if any(window.across != (0, 0) and window.name in written for window in made):
             return None
-        if any(max(window.behind, window.ahead) > tile.chunk for window in made):
-            return None
-        found.append(_placed(one, carried, made, tile.chunk, start))
+        found.append(PassWindows(one, carried, tuple(made), start))
     return tuple(found)
 
 
 def shared_bytes(passes: Iterable[PassWindows]) -> int:
     """Return the bytes of shared memory: windows of one pass are where those of another were."""
     return max((one.bytes for one in passes), default=0)
-
-
-def _placed(
-    one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int, start: int
-) -> PassWindows:
-    placed: list[Window] = []
-    for window in sorted(made, key=lambda window: -window.size):
-        needed = 1 + (window.behind > 0) + (window.early if window.loaded else 0)
-        chunks = 1 << (needed - 1).bit_length()
-        new = replace(window, chunks=chunks if window.chunks else 0, start=start)
-        placed.append(new)
-        start += new.bytes(chunk)
-    return PassWindows(one, carried, tuple(placed), start)
 
 
 def _sweeps(entry: Entry, levels: int) -> Iterator[Pass]:
@@ -217,7 +246,7 @@ def _provides(one: Pass, name: str, uses: list[tuple[Interval, int]], least: int
         always = name in always_assigned(section)
         offsets = {k for interval, k in uses if interval == section.interval}
         open_here = (_assigned(section, name) and not always) or (
-            0 in offsets and (not always or (0, 0, 0) in exposed(section.body, name))
+            0 in offsets and (not always or (0, 0, 0) in exposed(section, name))
         )
         if open_here and not _within(section.interval, done, least):
             return False

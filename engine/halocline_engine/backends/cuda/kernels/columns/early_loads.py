@@ -148,7 +148,7 @@ def is_unchanged(read: Read, section: Section, one: Pass) -> bool:
         return False
     if read.name in irregular(section.body):
         return False
-    if read.offset == HERE and HERE not in exposed(section.body, read.name):
+    if read.offset == HERE and HERE not in exposed(section, read.name):
         return False
     everywhere = (assign for other in one.sections for assign in assignments(other.body))
     if any(assign.target == read.name and assign.level is not None for assign in everywhere):

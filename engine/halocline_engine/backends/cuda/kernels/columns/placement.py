@@ -239,5 +239,5 @@ def _sections(
 def _has(name: str, section: Section, carry: Carry) -> bool:
     if name in targets_of(section.body) and name not in always_assigned(section):
         return False
-    needed = {(name, offset) for offset in exposed(section.body, name)}
+    needed = {(name, offset) for offset in exposed(section, name)}
     return needed <= carry.before and name not in carry.loaded

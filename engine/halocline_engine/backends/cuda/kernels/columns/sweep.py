@@ -308,7 +308,7 @@ class ColumnSweep(LevelVariables):
     def _declared(self, name: str, part: SectionPart) -> str:
         kind, here = self._type(name), self._here(name)
         unused = "[[maybe_unused]] " if name in self.placement.variables else ""
-        if name in part.updated or HERE in exposed(part.section.body, name):
+        if name in part.updated or HERE in exposed(part.section, name):
             early = self._values(part).get((name, HERE))
             return f"{unused}{kind} {here} = {early or element(self.scope, name, HERE)};"
         return f"{unused}{kind} {here};"

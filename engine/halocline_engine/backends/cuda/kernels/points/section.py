@@ -50,7 +50,7 @@ def outputs(section: Section, entry: Entry) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name in dict.fromkeys(a.target for a in assignments(section.body)):
         if name in entry.arrays:
-            is_read = bool(exposed(section.body, name))
+            is_read = bool(exposed(section, name))
             if is_read or assigns(section.body, name):
                 found[name] = is_read
     return found
