@@ -14,7 +14,8 @@ from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 
 LARGE: Domain = (509, 487, 72)
-SUM_OF_ROWS = "u[0, 1, 0] + u[0, -1, 0] + u[0, 2, 0] + u[0, -2, 0]"
+SUM_OF_ROWS = "u + u[0, 1, 0] + u[0, -1, 0] + u[0, 2, 0] + u[0, -2, 0]"
+CORNERS = "u + u[1, 0, 0] + u[0, 1, 0] + u[1, 1, 0]"
 STAR = " + ".join(
     f"u[{', '.join(str(step) if axis == a else '0' for a in range(3))}]"
     for axis in range(3)
@@ -61,6 +62,10 @@ def _tile(
         (SUM_OF_ROWS, "float64", True, Tile((32, 4), width=2, rows=3)),
         (SUM_OF_ROWS, "float32", False, Tile((32, 4), width=2, rows=3)),
         (SUM_OF_ROWS, "float64", False, Tile((32, 4), rows=3)),
+        # Rows have loads in common, but no stores.
+        (CORNERS, "float64", True, Tile((32, 4), width=2, rows=2)),
+        (CORNERS, "float64", False, Tile((128, 1), rows=2)),
+        (CORNERS, "float32", False, Tile((128, 1), rows=2)),
         # Much is computed of what few arrays hold.
         ("sqrt(u) / (sqrt(u + 1.0) / u)", "float64", False, Tile((32, 4), width=2)),
         # Many arrays have enough under way, unless loads depend on conditions.

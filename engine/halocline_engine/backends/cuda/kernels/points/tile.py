@@ -52,7 +52,8 @@ _BUSY_WITH_LARGE = 64 * _BUSY
 #: How many more idle threads along I a block of twice as many may have.
 _IDLE = 0.05
 _WARP = 32
-#: Loads of two rows, each for itself, over those of both together, from which on rows are shared.
+#: Elements that two rows move, each for itself, over those of both together, above which rows are
+#: shared.
 _SHARED = 1.25
 _ROWS = 3
 #: The points of a thread that loads 16 bytes at once.
@@ -133,9 +134,10 @@ class _Shape:
 
     `arrays` counts those that are read or written, without indices and masks of regions, and
     `wide` is how many of their elements 16 bytes hold, `aligned` or not. `work` are the operations
-    of a point, `shared` is how many loads of two rows on their own make one of both together, and
-    `conditional` says that points choose what they load. `levels` is how many levels of an array a
-    point reads, and `far` how many rows along J the points of one row read of such an array.
+    of a point, `shared` is how many elements two rows on their own load and store for one of both
+    together, and `conditional` says that points choose what they load. `levels` is how many levels
+    of an array a point reads, and `far` how many rows along J the points of one row read of such an
+    array.
     """
 
     arrays: int
@@ -154,13 +156,13 @@ def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
     # Where each level is a launch of its own, threads hand on nothing and blocks have no planes.
     climbed = () if entry.level_at_hand else entry.kernel.sections
     read = [offsets for one in climbed for offsets in loaded_offsets(one, entry).values()]
-    alone, together = (_loads(entry, schedule, variant, rows) for rows in (1, 2))
+    alone, together = (_moved(entry, schedule, variant, rows) for rows in (1, 2))
     return _Shape(
         arrays=len({*entry.arrays} - {*schedule.program.made}),
         wide=wide,
         aligned=aligned,
         work=_work(entry),
-        shared=2 * alone / together if together else 1.0,
+        shared=2 * alone / together,
         conditional=any(_chooses_loads(body, entry) for body in bodies),
         levels=max((_reach(offsets, 2) + 1 for offsets in read), default=1),
         far=max((_reach(offsets, 1) + 1 for offsets in read if _reach(offsets, 2)), default=1),
@@ -203,10 +205,10 @@ def _smaller(tile: Tile) -> Iterator[Tile]:
         tile = replace(tile, width=tile.width // 2)
 
 
-def _loads(entry: Entry, schedule: Schedule, variant: Variant, rows: int) -> int:
-    """Return the loads of a thread that has so many points along J."""
+def _moved(entry: Entry, schedule: Schedule, variant: Variant, rows: int) -> int:
+    """Return the elements that a thread loads and stores that has so many points along J."""
     kinds = _kinds(schedule, variant)
-    return sum(
+    return rows * len(entry.written) + sum(
         len(window.loaded)
         for section in entry.kernel.sections
         for name, found in loaded_offsets(section, entry).items()
