@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.points.plane_tile import shared_bytes
 from halocline_engine.backends.cuda.kernels.points.text import points_text
-from halocline_engine.backends.cuda.kernels.points.tile import points_fitted, points_tile
+from halocline_engine.backends.cuda.kernels.points.tile import (
+    loads_first,
+    points_fitted,
+    points_tile,
+)
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.launch import (
     Launch,
@@ -31,7 +35,9 @@ POINTS = KernelKind(
     fit=lambda tile, entry, schedule, variant, _domain: points_fitted(
         tile, entry, schedule, variant
     ),
-    text=lambda entry, _schedule, _variant, scope, tile: points_text(entry, scope, tile),
+    text=lambda entry, schedule, variant, scope, tile: points_text(
+        entry, scope, tile, loads_first=loads_first(entry, schedule, variant)
+    ),
     shared_bytes=lambda entry, schedule, variant, tile, _domain: (
         shared_bytes(entry, schedule, variant, tile) if tile.planes else 0
     ),

@@ -8,19 +8,27 @@ from itertools import pairwise
 
 from halocline_engine.backends.cuda.kernels.points.planes import Plane
 from halocline_engine.backends.cuda.kernels.points.windows import Place, Window, chunks, windows
-from halocline_engine.backends.cuda.model.entries import Entry, Stride
+from halocline_engine.backends.cuda.model.entries import Entry, Kind, Stride
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import indent, section_body, signed
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.ir.extent import Horizontal
-from halocline_engine.ir.nodes import Offset
-from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.ir.nodes import Offset, Read, Select, Statement
+from halocline_engine.ir.walk import assignments, children, head, reads
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.storage.coverage import assigns, exposed
 
-__all__ = ["VECTOR", "TileBody", "loaded_offsets", "outputs", "slot", "tile_body"]
+__all__ = [
+    "VECTOR",
+    "TileBody",
+    "loaded_offsets",
+    "outputs",
+    "slot",
+    "tile_body",
+    "unconditional",
+]
 
 #: The most bytes that one load or store moves.
 VECTOR = 16
@@ -56,10 +64,43 @@ def outputs(section: Section, entry: Entry) -> dict[str, bool]:
     return found
 
 
+def unconditional(body: Sequence[Statement]) -> Iterator[Read]:
+    """Yield what every point reads, whatever its conditions are."""
+    pending = [expr for statement in body for expr in head(statement)]
+    while pending:
+        match pending.pop():
+            case Read() as read:
+                yield read
+            case Select(condition):
+                pending.append(condition)
+            case expr:
+                pending.extend(children(expr))
+
+
 def _perhaps_assigned(section: Section, entry: Entry) -> frozenset[str]:
     """Return the outputs that points may leave as they are: what is not assigned is not stored."""
     kept = outputs(section, entry)
     return frozenset(name for name in kept if not assigns(section.body, name))
+
+
+def _kept(
+    section: Section, entry: Entry, tile: Tile
+) -> tuple[dict[str, list[Offset]], dict[str, bool]]:
+    """Return what is loaded first, as `loaded_offsets` do, and the `outputs` that are kept.
+
+    A thread of one point shares nothing: what conditions decide on stays under them.
+    """
+    loaded, kept = loaded_offsets(section, entry), outputs(section, entry)
+    if tile.width * tile.rows * tile.depth > 1:
+        return loaded, kept
+    always = {(read.name, read.offset) for read in unconditional(section.body)}
+    perhaps = _perhaps_assigned(section, entry)
+    sure = {name: [one for one in found if (name, one) in always] for name, found in loaded.items()}
+    return {name: found for name, found in sure.items() if found}, {
+        name: is_read
+        for name, is_read in kept.items()
+        if name not in perhaps and (not is_read or (name, (0, 0, 0)) in always)
+    }
 
 
 def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[str]:
@@ -116,6 +157,8 @@ class TileBody:
     ) -> TileBody:
         """Return the body of a section on a tile, which an edge of the domain may `cut`."""
         planes = planes or {}
+        loaded, kept = _kept(section, entry, tile)
+        perhaps = _perhaps_assigned(section, entry) & kept.keys()
         found = {
             name: windows(
                 offsets,
@@ -124,10 +167,9 @@ class TileBody:
                 rows=tile.rows,
                 ring=tile.depth > 1,
             )
-            for name, offsets in loaded_offsets(section, entry).items()
+            for name, offsets in loaded.items()
         }
         extent = entry.kernel.extent if cut else None
-        kept, perhaps = outputs(section, entry), _perhaps_assigned(section, entry)
         return TileBody(section, scope, tile, found, kept, perhaps, planes, extent)
 
     def declarations(self) -> Iterator[str]:
@@ -195,7 +237,7 @@ class TileBody:
             for name, found in self.windows.items()
             for offset in self._offsets(name)
             for window in found
-            if window.level == (0 if self._is_flat(name) else offset[2])
+            if _holds(window, self.scope.kinds[name][1], offset)
         }
         outputs = {name: f"{self._output(name)}[r][e]" for name in self.outputs}
         behind = {name: f"{self._assigned(name)}[r] = true;" for name in self.perhaps}
@@ -212,9 +254,6 @@ class TileBody:
 
     def _offsets(self, name: str) -> list[Offset]:
         return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
-
-    def _is_flat(self, name: str) -> bool:
-        return self.scope.kinds[name][1][2] is Stride.NONE
 
     def _value(self, name: str, window: Window, offset: Offset) -> str:
         """Return the register of what the point (e, r) reads."""
@@ -303,6 +342,12 @@ def _inside(extent: Horizontal, column: str, row: str, reads: Sequence[Offset]) 
     if row:
         tests.append(f"j + {row} < j1{signed(max(j for _, j, _ in reads))}")
     return " && ".join(tests)
+
+
+def _holds(window: Window, kind: Kind, offset: Offset) -> bool:
+    """Whether a window has what the first point reads at an offset."""
+    i, j, k = (0 if step is Stride.NONE else n for step, n in zip(kind, offset, strict=True))
+    return window.level == k and (j, i) in window.places
 
 
 def slot(array: str, level: int) -> str:

@@ -3,6 +3,7 @@
 Where all of a tile lies inside, a thread loads what the points of a level read before it computes
 any of them, 16 bytes at a time where memory allows, so that it waits for many loads together and
 loads nothing twice. What is left over behind the last whole tiles is computed point by point.
+A thread of one point may load first as well; what conditions decide on it loads where they hold.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ __all__ = ["point_lines", "points_text"]
 _LEVELS_AT_AN_EDGE = 4
 
 
-def points_text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
-    """Return the body of a kernel whose threads compute one tile each."""
+def points_text(entry: Entry, scope: Scope, tile: Tile, *, loads_first: bool) -> list[str]:
+    """Return the body of a kernel whose threads compute one tile each.
+
+    `loads_first` says that a thread of one point, too, loads before it computes.
+    """
     (i_low, i_high), (_, j_high) = entry.kernel.extent
     lines = [
         *_order(tile),
@@ -57,7 +61,7 @@ def points_text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
         f"const int j_ = row + {_times(_thread(tile, 'y'), tile.rows)};",
         "if (j_ >= j1) return;",
     ]
-    if tile.width * tile.rows == 1 and tile.depth == 1:
+    if tile.width * tile.rows * tile.depth == 1 and not loads_first:
         first = f"t{signed(i_low)}"
         place = [
             f"const int i = {first}, j = j_;",

@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.points.block_swizzle import Reuse, column_of, strip_of
 from halocline_engine.backends.cuda.kernels.points.plane_tile import with_planes
-from halocline_engine.backends.cuda.kernels.points.section import VECTOR, loaded_offsets, outputs
+from halocline_engine.backends.cuda.kernels.points.section import (
+    VECTOR,
+    loaded_offsets,
+    outputs,
+    unconditional,
+)
 from halocline_engine.backends.cuda.kernels.points.windows import windows
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
@@ -25,15 +30,17 @@ from halocline_engine.backends.cuda.model.entries import (
     is_guarded,
 )
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
-from halocline_engine.ir.nodes import Call, Offset, Read, Select, Statement
-from halocline_engine.ir.walk import children, expressions, head, reads, walk
+from halocline_engine.ir.nodes import Call, Offset, Statement
+from halocline_engine.ir.walk import expressions, reads, walk
 from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.passes.cost import operations
 
-__all__ = ["points_fitted", "points_tile", "registers_of"]
+__all__ = ["loads_first", "points_fitted", "points_tile", "registers_of"]
 
 #: Registers of 4 bytes for windows and outputs; a thread can have 255 in all.
 _REGISTERS = 168
+#: The same for a thread of one point that loads first: with more, too few threads are left.
+_REGISTERS_OF_A_POINT = 64
 #: Functions that are a few instructions; each other one is many, and is written for each point.
 _LIGHT = frozenset(
     ("abs", "min", "max", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
@@ -224,21 +231,8 @@ def _work(entry: Entry) -> int:
 def _chooses_loads(body: Sequence[Statement], entry: Entry) -> bool:
     """Whether most of the elements that points read are read under conditions only."""
     places = {(read.name, read.offset) for read in reads(body) if read.name in entry.arrays}
-    always = {(read.name, read.offset) for read in _unconditional(body)}
+    always = {(read.name, read.offset) for read in unconditional(body)}
     return len(places - always) > _CONDITIONAL * len(places)
-
-
-def _unconditional(body: Sequence[Statement]) -> Iterator[Read]:
-    """Yield what every point reads, whatever its conditions are."""
-    pending = [expr for statement in body for expr in head(statement)]
-    while pending:
-        match pending.pop():
-            case Read() as read:
-                yield read
-            case Select(condition):
-                pending.append(condition)
-            case expr:
-                pending.extend(children(expr))
 
 
 def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
@@ -247,6 +241,19 @@ def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant
         tile = replace(tile, depth=1) if entry.level_at_hand else tile
         return with_planes(tile, entry, schedule, variant)
     return replace(tile, width=1, rows=1, depth=1, planes=0)
+
+
+def loads_first(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    """Whether a thread of one point loads what it surely reads before it computes.
+
+    What neighbours along I and J read too is mostly at hand, and is better loaded where it is used.
+    """
+    if not _is_plain(entry, schedule, variant):
+        return False
+    read = (loaded_offsets(section, entry).values() for section in entry.kernel.sections)
+    own = all(offset[:2] == (0, 0) for found in read for places in found for offset in places)
+    one = Tile((1, 1))
+    return own and registers_of(entry, schedule, variant, one) <= _REGISTERS_OF_A_POINT
 
 
 def registers_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
