@@ -274,10 +274,11 @@ def test_land_has_a_colour_of_its_own(page: Page, site: Site, done: str) -> None
         "() => { const c = document.querySelector('canvas.result'), r = devicePixelRatio;"
         " const [left, , , bottom] = c.dataset.area.split(' ').map(Number);"
         " const d = c.getContext('2d').getImageData((left + 20) * r, (bottom - 20) * r, 1, 1).data;"
-        " return '#' + [...d.slice(0, 3)].map(v => v.toString(16).padStart(2, '0')).join('') }"
+        " return `rgb(${[...d.slice(0, 3)].join(', ')})` }"
     )
     assert colour == page.evaluate(
-        "getComputedStyle(document.documentElement).getPropertyValue('--no-data').trim()"
+        "() => { const probe = document.body.appendChild(document.createElement('i'));"
+        " probe.style.color = 'var(--no-data)'; return getComputedStyle(probe).color }"
     )
     expect(page.locator("#result .legend")).to_have_text("no data")
 

@@ -29,9 +29,14 @@ export function announce(text) {
   announce.timer = setTimeout(() => place.classList.remove("shown"), 6000);
 }
 
-/** Give the value of a colour of the theme. */
+/** Give a colour of the theme as a canvas takes it, which does not know `light-dark()`. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const probe = document.createElement("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const value = getComputedStyle(probe).color;
+  probe.remove();
+  return value;
 }
 
 /** Size a canvas for the screen's own pixels; gives its context, which draws in CSS pixels. */

@@ -75,9 +75,9 @@ function pixel([red, green, blue]) {
   return new Uint32Array(Uint8Array.of(red, green, blue, 255).buffer)[0];
 }
 
-/** Give the parts of a colour that is written as '#rrggbb'. */
+/** Give the parts of a colour that is written as 'rgb(red, green, blue)'. */
 function components(text) {
-  return [1, 3, 5].map((place) => parseInt(text.slice(place, place + 2), 16));
+  return text.match(/\d+/g).slice(0, 3).map(Number);
 }
 
 function bar(context, area, { scale, low, high, units, ink }) {
