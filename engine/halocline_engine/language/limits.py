@@ -113,11 +113,10 @@ def _check_tokens(text: str, limits: Limits) -> None:
     depth = 0
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     for count, token in enumerate(tokens, 1):
-        place = Place(token.start[0], token.start[1] + 1)
         if count > limits.tokens:
             raise fault(
                 LimitError,
-                place,
+                _place(token),
                 "limits",
                 f"The program has more than {limits.tokens} tokens.",
                 _SPLIT,
@@ -125,18 +124,22 @@ def _check_tokens(text: str, limits: Limits) -> None:
         if token.type == tokenize.OP and token.string in "([{":
             depth += 1
             if depth > limits.depth:
-                raise _too_deep(place, limits)
+                raise _too_deep(_place(token), limits)
         elif token.type == tokenize.OP and token.string in ")]}":
             depth -= 1
         elif _is_formatted(token):
             message = "A formatted string is not part of the language."
-            raise fault(SyntaxRuleError, place, "strings", message, "Remove it.")
+            raise fault(SyntaxRuleError, _place(token), "strings", message, "Remove it.")
         elif token.type == tokenize.NUMBER and len(token.string) > limits.digits:
             message = (
                 f"A number has {len(token.string)} characters, but at most {limits.digits} are "
                 "allowed."
             )
-            raise fault(LimitError, place, "limits", message, "Write it with fewer digits.")
+            raise fault(LimitError, _place(token), "limits", message, "Write it with fewer digits.")
+
+
+def _place(token: tokenize.TokenInfo) -> Place:
+    return Place(token.start[0], token.start[1] + 1)
 
 
 def _is_formatted(token: tokenize.TokenInfo) -> bool:
@@ -153,21 +156,29 @@ def check_tree(tree: ast.Module, limits: Limits) -> None:
     The depth of an expression counts from its statement, that of a statement from the module.
     """
     count = 0
-    stack: list[tuple[ast.AST, int, Place]] = [(tree, 0, START)]
+    stack: list[tuple[ast.AST, int, ast.AST]] = [(tree, 0, tree)]
     while stack:
-        node, depth, place = stack.pop()
-        line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)
-        if isinstance(line, int) and isinstance(column, int):
-            place = Place(line, column + 1)
+        node, depth, placed = stack.pop()
+        if hasattr(node, "lineno"):
+            placed = node
         count += 1
         if count > limits.nodes:
             raise _too_large("nodes", count, limits.nodes, START)
         if depth > limits.depth:
-            raise _too_deep(place, limits)
+            raise _too_deep(_place_of(placed), limits)
         inside = not isinstance(node, ast.stmt)
         for child in ast.iter_child_nodes(node):
             fresh = not inside and not isinstance(child, ast.stmt)
-            stack.append((child, 1 if fresh else depth + 1, place))
+            stack.append((child, 1 if fresh else depth + 1, placed))
+
+
+def _place_of(node: ast.AST) -> Place:
+    """Return where a node begins, which the module alone does not say."""
+    match node:
+        case ast.AST(lineno=int(line), col_offset=int(column)):
+            return Place(line, column + 1)
+        case _:
+            return START
 
 
 def _too_deep(place: Place, limits: Limits) -> LimitError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from halocline_engine.ir.nodes import ANY_LEVEL, Assign, Expr, Offset, Read, Statement
 from halocline_engine.ir.types import Axis, Order
@@ -196,7 +196,8 @@ def moved_value(value: Expr, offset: Offset, axes: dict[str, frozenset[Axis]]) -
             old + (step if axis in own else 0)
             for axis, old, step in zip(Axis, expr.offset, offset, strict=True)
         )
-        return replace(expr, offset=(i, j, k if expr.level is None else ANY_LEVEL))
+        at = (i, j, k if expr.level is None else ANY_LEVEL)
+        return Read(expr.name, at, expr.dtype, expr.level)
 
     return rewrite(value, change)
 

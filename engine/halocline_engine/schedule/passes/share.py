@@ -9,7 +9,7 @@ is: it is one value for all points, which backends can see.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
@@ -72,16 +72,16 @@ class _Scope:
     def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """Return the statements with assignments to registers before them."""
         versions: dict[str, int] = {}
+        counted: list[int] = []
         for statement in body:
             for value in _once(statement):
-                self._count(value, versions)
+                self._count(value, versions, counted)
             _advance(versions, statement)
-        versions = {}
+        numbers = iter(counted)
         new: list[Statement] = []
         for statement in body:
-            values = [self._rewrite(one, versions, new.append) for one in _once(statement)]
+            values = [self._rewrite(one, numbers, new.append) for one in _once(statement)]
             new.append(self._with(statement, values))
-            _advance(versions, statement)
         return tuple(new)
 
     def _with(self, statement: Statement, values: list[Expr]) -> Statement:
@@ -99,8 +99,11 @@ class _Scope:
             case _:
                 assert_never(statement)
 
-    def _count(self, value: Expr, versions: dict[str, int]) -> None:
-        """Give every part of a value a number, and count how many different values use each."""
+    def _count(self, value: Expr, versions: dict[str, int], counted: list[int]) -> None:
+        """Give every part of a value a number, and count how many different values use each.
+
+        The numbers are appended to `counted`, those of operands first.
+        """
         stack: list[int] = []
 
         def visit(expr: Expr) -> Expr:
@@ -111,19 +114,17 @@ class _Scope:
                 for operand in key[0]:
                     self._uses[operand] += 1
             stack.append(self._numbers[key])
+            counted.append(stack[-1])
             return expr
 
         rewrite(value, visit)
         self._uses[stack.pop()] += 1
 
     def _rewrite(
-        self, value: Expr, versions: dict[str, int], emit: Callable[[Statement], None]
+        self, value: Expr, numbers: Iterator[int], emit: Callable[[Statement], None]
     ) -> Expr:
-        stack: list[int] = []
-
         def visit(expr: Expr) -> Expr:
-            number = self._numbers[_key(expr, stack, versions)]
-            stack.append(number)
+            number = next(numbers)
             if self._uses[number] < 2 or self._is_at_hand(expr):
                 return expr
             if number not in self._named:
