@@ -7,7 +7,7 @@ kept in a ring until the last reader has passed. See `levels` for what is shared
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from halocline_engine.ir.extent import Range
@@ -99,24 +99,35 @@ class _User:
 def _users(plan: LevelPlan, made: list[Node]) -> Iterator[_User]:
     longest = max(_length(row.levels) for row in plan.rows)
     for row in plan.rows:
-        reads = frozenset(r for _, ref in row.results for r in _reads(plan, ref, top=False))
+        reads = _reads(plan, [ref for _, ref in row.results])
         yield _User(-1, 0, row.levels, _length(row.levels) > 1 or longest == 1, reads)
     for node in made:
-        reads = frozenset(_reads(plan, (node.term, 0), top=True))
+        reads = _reads(plan, _operands(plan, (node.term, 0)))
         long = sum(map(_length, node.levels)) > 1 or longest == 1
         levels = node.levels[0][0], node.levels[-1][1]
         yield _User(node.term, node.window[1], levels, long, reads)
 
 
-def _reads(plan: LevelPlan, ref: Ref, *, top: bool) -> Iterator[Ref]:
-    """Yield the nodes and elements that a value is made of."""
-    term = plan.terms[ref[0]]
-    if isinstance(term.node, Read) or (not top and plan.node_of(ref)):
-        yield ref
-        return
-    for operand, shift in term.operands:
-        at = 0 if plan.terms[operand].invariant else ref[1] + shift
-        yield from _reads(plan, (operand, at), top=False)
+def _reads(plan: LevelPlan, refs: Iterable[Ref]) -> frozenset[Ref]:
+    """Return the nodes and elements that values are made of."""
+    found: set[Ref] = set()
+    seen: set[Ref] = set()
+    pending = list(refs)
+    while pending:
+        ref = pending.pop()
+        if ref in seen:
+            continue
+        seen.add(ref)
+        if isinstance(plan.terms[ref[0]].node, Read) or plan.node_of(ref):
+            found.add(ref)
+        else:
+            pending.extend(_operands(plan, ref))
+    return frozenset(found)
+
+
+def _operands(plan: LevelPlan, ref: Ref) -> Iterator[Ref]:
+    for operand, shift in plan.terms[ref[0]].operands:
+        yield operand, 0 if plan.terms[operand].invariant else ref[1] + shift
 
 
 def _ring(node: Node, users: list[_User], starts: dict[int, int]) -> Ring:
