@@ -92,6 +92,7 @@ def wrong(
 
     With `columns`, only so many along I and J are compared, which suits programs without regions.
     Functions may differ in the last digits between targets; outside the domain nothing may differ.
+    What is NaN has to be NaN on both.
     """
     ni, nj, nk = call.domain
     domain = (min(columns, ni), min(columns, nj), nk) if columns else call.domain
@@ -119,7 +120,8 @@ def wrong(
             np.asarray(got[name][tuple(cut[a] for a in call.axes[name])][inner]),
             array[inner],
         )
-        far = ~(np.abs(here - there) <= tolerance * (1 + np.abs(there)))
+        near = np.abs(here - there) <= tolerance * (1 + np.abs(there))
+        far = ~(near | ((here != here) & (there != there)))
         if far.any():
             at = tuple(int(n) for n in np.argwhere(far)[0])
             return f"{name}{list(at)}: {here[at]} for {there[at]}, {int(far.sum())} of {far.size}"

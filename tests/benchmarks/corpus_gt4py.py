@@ -46,10 +46,14 @@ _DEVICE = ("gt:gpu", "dace:gpu")
 
 @dataclass(frozen=True)
 class Peer:
-    """A program that another compiler made: what is called, and the arrays that it changes."""
+    """A program that another compiler made: what is called, and the arrays that it changes.
+
+    `storages` are all its arrays, where the engine can take them as they are.
+    """
 
     call: Callable[[], object]
     arrays: Mapping[str, Any]
+    storages: Mapping[str, Any] | None = None
 
 
 def _adapt(backend: str) -> None:
@@ -133,7 +137,7 @@ def gt4py_call(call: CorpusCall, library: Any, backend: str) -> Peer:
         for name, value in call.case.scalars.items()
     }
     frozen = made.freeze(origin=origins, domain=call.domain)
-    return Peer(lambda: frozen(**own, **scalars), own)
+    return Peer(lambda: frozen(**own, **scalars), own, own)
 
 
 def main() -> None:

@@ -32,8 +32,10 @@ class Machine:
 class PeerFigure:
     """A program by the engine and by a peer, in milliseconds a call; or why there is no time.
 
-    `attainable` is the engine's share of what is attainable, `differing` the share of the points
-    where the peer's results are others than the engine's by more than rounding.
+    `on_storages` is the engine on the peer's own arrays, whose rows begin at multiples of what a
+    device reads at once, or 0 where the peer has no such arrays. `attainable` is the engine's share
+    of what is attainable, `differing` the share of the points where the peer's results are others
+    than the engine's by more than rounding.
     """
 
     name: str
@@ -42,6 +44,7 @@ class PeerFigure:
     milliseconds: float
     attainable: float
     peer_milliseconds: float
+    on_storages: float
     differing: float
     problem: str
 
@@ -49,6 +52,11 @@ class PeerFigure:
     def ratio(self) -> float:
         """How many times as fast as the peer the engine is."""
         return self.peer_milliseconds / self.milliseconds if self.milliseconds else 0.0
+
+    @property
+    def ratio_on_storages(self) -> float:
+        """The same where both have the peer's arrays."""
+        return self.peer_milliseconds / self.on_storages if self.on_storages else 0.0
 
 
 class Building:
@@ -93,18 +101,28 @@ def figures(
     attainable: float,
 ) -> Iterator[PeerFigure]:
     """Yield a figure for each peer, timed in turns with the engine."""
+    for peer, problem in peers.items():
+        if isinstance(problem, str):
+            yield PeerFigure(call.case.name, call.dtype, peer, 0, 0, 0, 0, 0, problem)
+    makes = {peer: make for peer, make in peers.items() if not isinstance(make, str)}
+    if not makes:
+        return
     arrays = call.arrays(machine.library)
     program = call.stencil(machine.target)
     call.run(program, arrays)
     expected = {name: array.copy() for name, array in arrays.items()}
-    for peer, make in peers.items():
-        found = make if isinstance(make, str) else attempt(make)
-        own = theirs = differing = 0.0
+    for peer, make in makes.items():
+        found = attempt(make)
+        own = theirs = there = differing = 0.0
         if not isinstance(found, str):
             try:
                 found.call()
                 differing = _differing(machine, call, found, expected)
-                own, theirs = _in_turns(machine, partial(call.run, program, arrays), found.call)
+                works = [partial(call.run, program, arrays), found.call]
+                if found.storages is not None:
+                    works.append(partial(call.run, program, found.storages))
+                own, theirs, *others = _in_turns(machine, works)
+                there = others[0] if others else 0.0
             except Exception as error:  # as above
                 found = f"{type(error).__name__}: {error}"[:300]
         yield PeerFigure(
@@ -114,6 +132,7 @@ def figures(
             round(own * 1e3, 4),
             round(attainable / own, 3) if own else 0.0,
             round(theirs * 1e3, 4),
+            round(there * 1e3, 4),
             differing,
             found if isinstance(found, str) else "",
         )
@@ -140,17 +159,14 @@ def _differing(
     return max(shares)
 
 
-def _in_turns(
-    machine: Machine, own: Callable[[], object], theirs: Callable[[], object]
-) -> tuple[float, float]:
-    """Return the seconds of two calls, whose rounds alternate."""
-    times: tuple[list[float], list[float]] = ([], [])
-    works = (own, theirs)
+def _in_turns(machine: Machine, works: Sequence[Callable[[], object]]) -> list[float]:
+    """Return the seconds of calls, whose rounds alternate."""
+    times: list[list[float]] = [[] for _ in works]
     numbers = [max(3, int(_LEAST_SECONDS / queued(machine, work, 3)) + 1) for work in works]
     for _ in range(_ROUNDS):
         for work, number, into in zip(works, numbers, times, strict=True):
             into.append(queued(machine, work, number))
-    return median(times[0]), median(times[1])
+    return [median(each) for each in times]
 
 
 def queued(machine: Machine, work: Callable[[], object], number: int) -> float:
@@ -174,13 +190,17 @@ def table(found: Sequence[PeerFigure]) -> Iterator[str]:
         differing = f" differs at {one.differing:.1e}" if one.differing else ""
         yield (
             f"{one.name:26} {one.dtype} {one.peer:13} {one.milliseconds:7.3f}"
-            f" {one.attainable:5.2f} {one.peer_milliseconds:7.3f} {one.ratio:5.2f}{differing}"
+            f" {one.attainable:5.2f} {one.peer_milliseconds:7.3f} {one.ratio:5.2f}"
+            f" {one.ratio_on_storages:5.2f}{differing}"
         )
     for key in dict.fromkeys((one.peer, one.dtype) for one in timed):
-        ratios = [one.ratio for one in timed if (one.peer, one.dtype) == key]
-        behind = sum(ratio < 1 / 1.05 for ratio in ratios)
-        mean = geometric_mean(ratios)
-        yield (
-            f"{key[0]} {key[1]}: {len(ratios)} programs, geometric mean {mean:.2f},"
-            f" least {min(ratios):.2f}, {behind} where the peer is more than 5 % faster"
-        )
+        each = [one for one in timed if (one.peer, one.dtype) == key]
+        there = [one.ratio_on_storages for one in each]
+        kinds = {"": [one.ratio for one in each], " on its storages": there}
+        for kind, ratios in kinds.items():
+            if all(ratios):
+                yield (
+                    f"{key[0]} {key[1]}{kind}: {len(ratios)} programs, geometric mean"
+                    f" {geometric_mean(ratios):.2f}, least {min(ratios):.2f},"
+                    f" {sum(r < 1 / 1.05 for r in ratios)} where the peer is more than 5 % faster"
+                )

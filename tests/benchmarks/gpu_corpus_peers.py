@@ -6,8 +6,9 @@ GT4Py compiles in `--workers` processes before anything is timed, for `--buildin
 its stencils have their own storages, an origin and a domain that are frozen, and do not wait for
 the device after a call. `torch.compile` and JAX get a drawn sample of the programs as expressions
 on whole arrays. Arrays have I fastest. Outputs are compared with those of the engine, which are
-compared with the reference. A time is that of calls queued one after the other, between two waits
-for the device; the engine and its peers take turns.
+compared with the reference. The engine is timed on arrays without padding, and on the storages of
+GT4Py, whose rows begin at multiples of what a device reads at once. A time is that of calls queued
+one after the other, between two waits for the device; the engine and its peers take turns.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ After this, no value that occurs twice in straight-line code of a section is wri
 has a register, assigned just before the statement that needs it first. Compilers would find most of
 this themselves, but their time grows with the size of the text, and a load that stands on both
 sides of a store to another array they must repeat. Arithmetic of numbers and scalars stays as it
-is: it is one value for all points, which backends can see.
+is: it is one value for all points, which backends can see. So does what only narrow regions read:
+all other points would load it in vain.
 """
 
 from __future__ import annotations
@@ -29,8 +30,18 @@ from halocline_engine.ir.nodes import (
     Unary,
     While,
 )
-from halocline_engine.ir.walk import bodies_of, children, head, is_uniform, rewrite, targets_of
+from halocline_engine.ir.walk import (
+    Access,
+    bodies_of,
+    children,
+    head,
+    is_uniform,
+    reads_of,
+    rewrite,
+    targets_of,
+)
 from halocline_engine.schedule.nodes import Kernel, Schedule
+from halocline_engine.schedule.rare import narrow_masks, rare_reads
 from halocline_engine.schedule.stages import Names
 from halocline_engine.schedule.storage.temporaries import map_kernels
 
@@ -43,16 +54,20 @@ _Key: TypeAlias = tuple[tuple[int, ...], tuple[object, ...]]
 def share(schedule: Schedule) -> Schedule:
     """Return the schedule with repeated values in registers."""
     names = Names({t.name: t.dtype for t in schedule.program.temporaries})
+    narrow = narrow_masks(schedule.program)
     return replace(
-        schedule, steps=map_kernels(schedule.steps, lambda kernel: _kernel(kernel, names))
+        schedule, steps=map_kernels(schedule.steps, lambda kernel: _kernel(kernel, names, narrow))
     )
 
 
-def _kernel(kernel: Kernel, names: Names) -> Kernel:
+def _kernel(kernel: Kernel, names: Names, narrow: frozenset[str]) -> Kernel:
     known = set(names.types)
     registers = frozenset(t.name for t in kernel.registers)
     sections = tuple(
-        replace(section, body=_Scope(names, registers).body(section.body))
+        replace(
+            section,
+            body=_Scope(names, registers, rare_reads(section.body, narrow)).body(section.body),
+        )
         for section in kernel.sections
     )
     new = [Temporary(name, dtype) for name, dtype in names.types.items() if name not in known]
@@ -62,9 +77,10 @@ def _kernel(kernel: Kernel, names: Names) -> Kernel:
 class _Scope:
     """Straight-line code: numbers its values, then rewrites it with the repeated ones named."""
 
-    def __init__(self, names: Names, registers: frozenset[str]) -> None:
+    def __init__(self, names: Names, registers: frozenset[str], rare: frozenset[Access]) -> None:
         self._names = names
         self._registers = registers
+        self._rare = rare
         self._numbers: dict[_Key, int] = {}
         self._uses: list[int] = []
         self._named: dict[int, str] = {}
@@ -86,7 +102,10 @@ class _Scope:
 
     def _with(self, statement: Statement, values: list[Expr]) -> Statement:
         """Return a statement with other expressions, and with the code that it holds done."""
-        inner = [_Scope(self._names, self._registers).body(one) for one in bodies_of(statement)]
+        inner = [
+            _Scope(self._names, self._registers, self._rare).body(one)
+            for one in bodies_of(statement)
+        ]
         match statement:
             case Assign(level=None):
                 return replace(statement, value=values[0])
@@ -135,7 +154,9 @@ class _Scope:
         return rewrite(value, visit)
 
     def _is_at_hand(self, expr: Expr) -> bool:
-        return is_uniform(expr) or (isinstance(expr, Read) and expr.name in self._registers)
+        if is_uniform(expr) or (isinstance(expr, Read) and expr.name in self._registers):
+            return True
+        return bool(self._rare) and any((r.name, r.offset) in self._rare for r in reads_of(expr))
 
 
 def _once(statement: Statement) -> tuple[Expr, ...]:

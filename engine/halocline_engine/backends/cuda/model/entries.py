@@ -19,6 +19,7 @@ from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import assignments, expressions, reads, walk
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
+from halocline_engine.schedule.rare import narrow_masks
 
 __all__ = [
     "H200_CACHE",
@@ -91,7 +92,8 @@ class Entry:
     `arrays` are the fields and buffers that it touches, `written` those of them that it writes and
     `scalars` the scalar arguments that it reads, each in the order of the schedule. `level_at_hand`
     says that it runs on the one level that it is launched for, `reads_back` that it reads arrays
-    that it writes; `staged` what its blocks run one after the other.
+    that it writes; `staged` what its blocks run one after the other. `narrow` are the masks that
+    hold in few rows or columns.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Entry:
     scalars: tuple[str, ...]
     staged: Staged | None = None
     reads_back: bool = False
+    narrow: frozenset[str] = frozenset()
 
     @property
     def is_plain(self) -> bool:
@@ -323,4 +326,5 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
         written=tuple(array for array in arrays if array in written),
         scalars=tuple(s.name for s in schedule.program.scalars if s.name in parameters_read),
         reads_back=not written.isdisjoint(found),
+        narrow=narrow_masks(schedule.program) & found,
     )

@@ -15,6 +15,7 @@ from halocline_engine.backends.cuda.kernels.points.section import loaded_offsets
 from halocline_engine.backends.cuda.model.entries import Entry, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.rare import rare_reads
 
 __all__ = ["shared_bytes", "with_planes"]
 
@@ -40,12 +41,15 @@ def with_planes(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) 
 def _may_compute_outside(entry: Entry, schedule: Schedule) -> bool:
     """Whether points outside the domain may be computed, from any bits, and never stored.
 
-    No integer is divided, and what is written is stored after all points, behind a test.
+    No integer is divided, nothing is loaded where a region decides that it is used, and what is
+    written is stored after all points, behind a test.
     """
     arrays = dict(arrays_of(schedule))
     dtypes = [arrays[name] for name in entry.arrays]
     dtypes += [register.dtype for register in entry.kernel.registers]
     if len(entry.kernel.sections) != 1 or any(dtype.is_integer for dtype in dtypes):
+        return False
+    if rare_reads(entry.kernel.sections[0].body, entry.narrow):
         return False
     return set(outputs(entry.kernel.sections[0], entry)) == set(entry.written)
 

@@ -18,6 +18,7 @@ from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.nodes import Offset, Read, Select, Statement
 from halocline_engine.ir.walk import assignments, children, head, reads
 from halocline_engine.schedule.nodes import Section
+from halocline_engine.schedule.rare import rare_reads
 from halocline_engine.schedule.storage.coverage import assigns, exposed
 
 __all__ = [
@@ -38,13 +39,14 @@ def loaded_offsets(section: Section, entry: Entry) -> dict[str, list[Offset]]:
     """Return where a section reads the arrays that it does not write, by array.
 
     Other sections may write them, on other levels. Reads at levels that only a run knows are not
-    among them.
+    among them, nor those of narrow regions, which are loaded where they are used.
     """
     written = {assign.target for assign in assignments(section.body)}
+    rare = rare_reads(section.body, entry.narrow)
     found: dict[str, dict[Offset, None]] = {}
     for read in reads(section.body):
         known = read.name in entry.arrays and read.name not in written
-        if known and read.level is None:
+        if known and read.level is None and (read.name, read.offset) not in rare:
             found.setdefault(read.name, {})[read.offset] = None
     return {name: list(offsets) for name, offsets in found.items()}
 
@@ -224,7 +226,8 @@ class TileBody:
 
     def steps(self) -> Iterator[str]:
         """Yield the steps of the offsets to the next level."""
-        names = {*self.windows, *(a.target for a in assignments(self.section.body))}
+        body = self.section.body
+        names = {*(read.name for read in reads(body)), *(a.target for a in assignments(body))}
         kinds = {self.scope.kinds[name] for name in names if name in self.scope.kinds}
         for number, kind in sorted(kinds):
             if kind[2] is not Stride.NONE:

@@ -34,6 +34,7 @@ from halocline_engine.ir.nodes import Call, Offset, Statement
 from halocline_engine.ir.walk import expressions, reads, walk
 from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.passes.cost import operations
+from halocline_engine.schedule.rare import rare_reads
 
 __all__ = ["loads_first", "points_fitted", "points_tile", "registers_of"]
 
@@ -230,7 +231,8 @@ def _work(entry: Entry) -> int:
 
 def _chooses_loads(body: Sequence[Statement], entry: Entry) -> bool:
     """Whether most of the elements that points read are read under conditions only."""
-    places = {(read.name, read.offset) for read in reads(body) if read.name in entry.arrays}
+    rare = rare_reads(body, entry.narrow)
+    places = {(read.name, read.offset) for read in reads(body) if read.name in entry.arrays} - rare
     always = {(read.name, read.offset) for read in unconditional(body)}
     return len(places - always) > _CONDITIONAL * len(places)
 
