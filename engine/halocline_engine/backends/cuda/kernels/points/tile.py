@@ -143,7 +143,8 @@ class _Shape:
     `arrays` counts those that are read or written, without indices and masks of regions, and
     `wide` is how many of their elements 16 bytes hold, `aligned` or not. `work` are the operations
     of a point, `shared` is how many elements two rows on their own load and store for one of both
-    together, and `conditional` says that points choose what they load. `levels` is how many levels
+    together, `conditional` says that points choose what they load, and `direct` that they store all
+    results where they compute them. `levels` is how many levels
     of an array a point reads, and `far` how many rows along J the points of one row read of such an
     array.
     """
@@ -154,6 +155,7 @@ class _Shape:
     work: int
     shared: float
     conditional: bool
+    direct: bool
     levels: int
     far: int
 
@@ -172,6 +174,7 @@ def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
         work=_work(entry),
         shared=2 * alone / together,
         conditional=any(_chooses_loads(body, entry) for body in bodies),
+        direct=not any(outputs(section, entry) for section in entry.kernel.sections),
         levels=max((_reach(offsets, 2) + 1 for offsets in read), default=1),
         far=max((_reach(offsets, 1) + 1 for offsets in read if _reach(offsets, 2)), default=1),
     )
@@ -189,10 +192,13 @@ def _best(shape: _Shape) -> Tile:
     """Return the tile of a kernel in a large domain, if it fits the registers of a thread.
 
     A block has long rows where they have nothing in common, since memory serves long pieces of
-    several arrays faster than short ones: 128 threads of an element each, or 32 of several.
+    several arrays faster than short ones: 128 threads of an element each, or 32 of several. What is
+    stored where it is computed is stored an element at a time, which should be neighbours.
     """
     if shape.levels >= _TALL and shape.work <= _LITTLE_WORK and not shape.aligned:
         return Tile((128, 1), rows=2, depth=8)
+    if shape.direct:
+        return Tile((128, 1), rows=_ROWS)
     if shape.shared > _SHARED:
         width = shape.wide if shape.aligned else max(1, shape.wide // 2)
         return Tile((32, 4), width=width, rows=_ROWS)
