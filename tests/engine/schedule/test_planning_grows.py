@@ -10,6 +10,7 @@ import pytest
 from differential import front
 
 import halocline_engine as he
+from halocline_engine.backends.cuda.build import CudaBackend
 from halocline_engine.schedule.passes.knots import knots
 from halocline_engine.schedule.plan import plan
 
@@ -49,9 +50,33 @@ def side_by_side(count: int) -> str:
     return HEAD.format("PARALLEL", "...") + "        out = 0.0\n" + "".join(lines)
 
 
+def scratch_space(count: int) -> str:
+    """Return temporaries that one computation after the other assigns anew, and reads at once."""
+    lines = [
+        f"        t{n} = 0.5 * out[0, 0, -1] + a\n"
+        f"        if a > {n}.0:\n"
+        f"            out = out + t{n}\n"
+        for n in range(count)
+    ]
+    head, _, rest = HEAD.format("FORWARD", "1, None").partition("\n")
+    return f"{head}\n" + 3 * (rest + "".join(lines))
+
+
 def calls_to_plan(text: str) -> int:
     """Return how many functions are called until a program is planned."""
     program, facts = front(text)
+    return calls_of(lambda: plan(program, facts))
+
+
+def calls_to_write(text: str) -> int:
+    """Return how many functions are called until the CUDA C++ of a program is there."""
+    program, facts = front(text)
+    artifact = CudaBackend().build(plan(program, facts))
+    return calls_of(lambda: artifact.source)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many functions are called, and generators resumed."""
     calls = 0
 
     def count(_frame: object, event: str, _given: object) -> None:
@@ -61,15 +86,19 @@ def calls_to_plan(text: str) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        plan(program, facts)
+        work()
     finally:
         sys.setprofile(before)
     return calls
 
 
-@pytest.mark.parametrize("text", [up_a_column, across_columns, chain, side_by_side])
+@pytest.mark.parametrize("text", [up_a_column, across_columns, chain, side_by_side, scratch_space])
 def test_twice_the_statements_take_twice_the_time(text: Callable[[int], str]) -> None:
     assert calls_to_plan(text(240)) < 2.5 * calls_to_plan(text(120))
+
+
+def test_twice_the_statements_of_a_column_take_twice_the_time_to_write() -> None:
+    assert calls_to_write(scratch_space(120)) < 2.5 * calls_to_write(scratch_space(60))
 
 
 @pytest.mark.parametrize("step", [0, -1])

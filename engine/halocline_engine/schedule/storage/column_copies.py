@@ -110,7 +110,7 @@ def _replaced(kernel: Kernel, name: str, dtype: DType, levels: int) -> Copied | 
                 return None
             done |= own
             begun.add(at)
-            body = tuple(retargeted(statement, name, copy_name(name)) for statement in body)
+            body = tuple(retargeted(statement, {name: copy_name(name)}) for statement in body)
             again = own & _assigned_again(kernel.sections[number + 1 :], name, levels)
             saved += len(again) / levels
             for part, is_last in _parts(section, own - again, levels, step):

@@ -9,8 +9,8 @@ of it is assigned anew is a life as well: a temporary, which nobody finds in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from halocline_engine.ir.nodes import Assign, Expr, Field, If, Number, Read, Statement, While
@@ -38,16 +38,18 @@ def rename(draft: Draft) -> Draft:
     # Renaming one temporary does not change which parts touch the others.
     places = touching(parts)
     levels = draft.facts.min_levels
+    renamings = [_Renaming({}, {}) for _ in parts]
     for name, dtype in draft.temporaries.items():
         own = [parts[n] for n in places.get(name, ())]
         lives = [(start, names.fresh(name, dtype)) for start in _starts(own, name, levels, first=1)]
-        _split(parts, places.get(name, ()), name, lives)
+        _split(parts, renamings, places.get(name, ()), name, lives)
     for field in draft.program.fields:
         own = [parts[n] for n in places.get(field.name, ())]
         if field.written and _may_live(field, own):
             lives = list(_lives(own, field, names, levels))
-            _split(parts, places.get(field.name, ()), field.name, lives)
-    return Draft(draft.program, draft.facts, _without_unassigned(parts, names), names.types)
+            _split(parts, renamings, places.get(field.name, ()), field.name, lives)
+    renamed = [_renamed(*both) for both in zip(parts, renamings, strict=True)]
+    return Draft(draft.program, draft.facts, _without_unassigned(renamed, names), names.types)
 
 
 def zero(dtype: DType) -> Number:
@@ -98,19 +100,37 @@ def _is_whole(part: Part, name: str, levels: int) -> bool:
     return any(is_within(WHOLE, interval, levels) for interval in joined(own, levels))
 
 
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    """The new names of what a part reads and assigns: all are put in at once, when all are known.
+
+    Going through the statements for each name would take time that grows with the square.
+    """
+
+    reads: dict[str, str]
+    targets: dict[str, str]
+
+
 def _split(
-    parts: list[Part], places: Sequence[int], name: str, lives: Sequence[tuple[int, str]]
+    parts: Sequence[Part],
+    renamings: Sequence[_Renaming],
+    places: Sequence[int],
+    name: str,
+    lives: Sequence[tuple[int, str]],
 ) -> None:
     """Rename from each part on that starts a new life of a name, up to the next such part.
 
-    `lives` has the numbers of these parts in `places`, and the names.
+    `lives` has the numbers of these parts in `places`, and the names. A single assignment that
+    begins a life reads the older one to the last.
     """
     older = name
     ends = [*(start for start, _ in lives[1:]), len(places) - 1]
     for (start, new), end in zip(lives, ends, strict=False):
-        parts[places[start]] = _begun(parts[places[start]], older, new)
-        for n in places[start + 1 : end + 1]:
-            parts[n] = _renamed(parts[n], name, new)
+        for n in places[start : end + 1]:
+            renamings[n].targets[name] = renamings[n].reads[name] = new
+        first = places[start]
+        if _reads_older(parts[first]):
+            renamings[first].reads[name] = older
         older = new
 
 
@@ -136,23 +156,20 @@ def _reads_older(part: Part) -> bool:
     return part.order is Order.PARALLEL and isinstance(part.stages[0].statement, Assign)
 
 
-def _begun(part: Part, old: str, new: str) -> Part:
-    """Rename in the part that begins a life; a single assignment reads the old one to the last."""
-    (stage, *_) = part.stages
-    if _reads_older(part) and isinstance(stage.statement, Assign):
-        return Part(part.order, (_with(stage, replace(stage.statement, target=new)),))
-    return _renamed(part, old, new)
-
-
-def _renamed(part: Part, old: str, new: str) -> Part:
+def _renamed(part: Part, renaming: _Renaming) -> Part:
     def change(expr: Expr) -> Expr:
-        return replace(expr, name=new) if isinstance(expr, Read) and expr.name == old else expr
+        new = renaming.reads.get(expr.name) if isinstance(expr, Read) else None
+        return expr if new is None else replace(expr, name=new)
 
     return Part(
         part.order,
         tuple(
-            _with(s, retargeted(rewrite_statement(s.statement, change), old, new))
-            for s in part.stages
+            stage
+            if stage.names.isdisjoint(renaming.targets)
+            else _with(
+                stage, retargeted(rewrite_statement(stage.statement, change), renaming.targets)
+            )
+            for stage in part.stages
         ),
     )
 
@@ -161,19 +178,18 @@ def _with(stage: Stage, statement: Statement) -> Stage:
     return Stage(stage.interval, stage.extent, statement)
 
 
-def retargeted(statement: Statement, old: str, new: str) -> Statement:
-    """Return a statement that assigns another name instead of one."""
+def retargeted(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """Return a statement that assigns other names instead of some."""
     if isinstance(statement, If):
         return replace(
             statement,
-            then=tuple(retargeted(inner, old, new) for inner in statement.then),
-            otherwise=tuple(retargeted(inner, old, new) for inner in statement.otherwise),
+            then=tuple(retargeted(inner, names) for inner in statement.then),
+            otherwise=tuple(retargeted(inner, names) for inner in statement.otherwise),
         )
     if isinstance(statement, While):
-        return replace(
-            statement, body=tuple(retargeted(inner, old, new) for inner in statement.body)
-        )
-    return replace(statement, target=new) if statement.target == old else statement
+        return replace(statement, body=tuple(retargeted(inner, names) for inner in statement.body))
+    new = names.get(statement.target)
+    return statement if new is None else replace(statement, target=new)
 
 
 def _without_unassigned(parts: list[Part], names: Names) -> tuple[Part, ...]:

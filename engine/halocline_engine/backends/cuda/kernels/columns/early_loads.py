@@ -21,6 +21,7 @@ from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.ir.nodes import Expr, If, Interval, Offset, Read, Statement
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import (
     Access,
@@ -30,6 +31,7 @@ from halocline_engine.ir.walk import (
     irregular,
     reads,
     reads_of,
+    targets_of,
     walk,
 )
 from halocline_engine.schedule.nodes import Section
@@ -146,19 +148,36 @@ def is_unchanged(read: Read, section: Section, one: Pass) -> bool:
     """Return whether nothing of a pass has changed an element of a column when a level begins."""
     if read.offset[:2] != (0, 0) or read.offset[2] * one.step > 0:
         return False
-    if read.name in irregular(section.body):
+    if read.name in _irregular(section):
         return False
     if read.offset == HERE and HERE not in exposed(section, read.name):
         return False
-    everywhere = (assign for other in one.sections for assign in assignments(other.body))
-    if any(assign.target == read.name and assign.level is not None for assign in everywhere):
+    if any(read.name in _assigned_elsewhere(other) for other in one.sections):
         return False
     return all(
         other is section
         or (read.offset == HERE and _is_apart(section.interval, other.interval))
-        or all(assign.target != read.name for assign in assignments(other.body))
+        or read.name not in _assigned(other)
         for other in one.sections
     )
+
+
+@remembered
+def _irregular(section: Section) -> frozenset[str]:
+    """Return the names that a section reads or assigns at levels that only a run knows."""
+    return irregular(section.body)
+
+
+@remembered
+def _assigned(section: Section) -> frozenset[str]:
+    """Return the names that a section assigns."""
+    return frozenset(targets_of(section.body))
+
+
+@remembered
+def _assigned_elsewhere(section: Section) -> frozenset[str]:
+    """Return the names that a section assigns at another level than its own."""
+    return frozenset(a.target for a in assignments(section.body) if a.level is not None)
 
 
 def _is_apart(one: Interval, other: Interval) -> bool:

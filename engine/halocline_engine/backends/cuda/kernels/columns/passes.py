@@ -18,7 +18,7 @@ from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import offsets
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.nodes import Assign, Bound
-from halocline_engine.ir.remember import remembered
+from halocline_engine.ir.remember import Remembering, remembered
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular, targets_of
 from halocline_engine.schedule.nodes import Kernel, Section
@@ -27,7 +27,7 @@ __all__ = ["Carry", "LevelVariables", "Pass", "always_assigned", "carries", "pas
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Remembering):
     """Sections of a column kernel that visit their levels in one order, one after the other."""
 
     order: Order
@@ -39,9 +39,10 @@ class Pass:
         return -1 if self.order is Order.FORWARD else 1
 
     @property
+    @remembered
     def written(self) -> frozenset[str]:
         """The names that the pass assigns."""
-        return frozenset(a.target for s in self.sections for a in assignments(s.body))
+        return frozenset(name for s in self.sections for name in targets_of(s.body))
 
 
 @dataclass(frozen=True, slots=True)
