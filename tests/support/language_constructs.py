@@ -200,7 +200,8 @@ TEXT = (
     _row(
         "def function(x, y=1.0)",
         "a function, put in place of its call: without a computation, with one `return`"
-        " as the last statement, of one or several values. Decorators are ignored. A "
+        " as the last statement, of one or several values. It may end a last `if` whose condition"
+        " is constant. Decorators are ignored. A "
         "parameter is the caller's variable unless the function assigns it with `=`, so"
         " `x *= 2` changes that variable",
         Example(
@@ -217,6 +218,12 @@ TEXT = (
             "t1 = a\nt2 = twice(t1)\nout = t1 + t2",
             lambda e: e("a") * 2.0 + e("a") * 2.0,
             "def twice(q):\n    q *= 2.0\n    return q",
+        ),
+        Example(
+            "out = scheme(a, b)",
+            lambda e: e("a") * e("b"),
+            "KIND = 2\ndef scheme(x, y):\n    if KIND == 1:\n        x = y\n"
+            "    elif KIND == 2:\n        t = x * y\n        return t",
         ),
     ),
     _row(

@@ -8,15 +8,23 @@ from collections.abc import Iterator, Sequence
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.faults import Faults
 from halocline_engine.language.imports import is_externals
-from halocline_engine.language.source import fault
-from halocline_engine.language.statements import is_ignored, read_region, read_steps, with_names
+from halocline_engine.language.source import fault, no_return
+from halocline_engine.language.statements import (
+    is_ignored,
+    read_condition,
+    read_region,
+    read_steps,
+    with_names,
+)
 from halocline_engine.language.syntax import (
     Apply,
     Argument,
     Broken,
+    Demand,
     Function,
     Import,
     Name,
+    Prefix,
     Section,
     Stencil,
     Step,
@@ -123,26 +131,47 @@ def _function(
     reader: Reader,
 ) -> Function:
     place = reader.place(node)
-    returns = [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.Return)]
-    last = body[-1] if body else None
-    if len(returns) != 1 or not isinstance(last, ast.Return) or last.value is None:
-        message = (
-            f"The function '{node.name}' must have one 'return' with a value, as its last "
-            "statement."
-        )
-        hint = "Assign the result to a temporary in each branch, and return that."
-        where = reader.place(returns[0]) if returns else place
-        raise fault(SyntaxRuleError, where, "functions", message, hint)
-    values = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+    returns = _returns(body)
+    if len(returns) != 1 or returns[0].value is None or not _is_last(returns[0], body):
+        raise no_return(node.name, reader.place(returns[0]) if returns else place)
+    (last,), value = returns, returns[0].value
+    values = value.elts if isinstance(value, ast.Tuple) else [value]
     return Function(
         node.name,
         arguments,
         externals,
-        read_steps(body[:-1], reader),
-        tuple(reader.term(value) for value in values),
+        _steps_to(last, body, reader),
+        tuple(reader.term(one) for one in values),
         reader.place(last),
         place,
     )
+
+
+def _returns(body: Sequence[ast.stmt]) -> list[ast.Return]:
+    return [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.Return)]
+
+
+def _is_last(last: ast.Return, body: Sequence[ast.stmt]) -> bool:
+    """Say whether a `return` ends a body, or a branch of an `if` that ends it."""
+    end = body[-1] if body else None
+    if isinstance(end, ast.If):
+        return any(_is_last(last, branch) for branch in (end.body, end.orelse))
+    return end is last
+
+
+def _steps_to(last: ast.Return, body: Sequence[ast.stmt], reader: Reader) -> tuple[Step, ...]:
+    """Return the statements up to a `return`, with what constants have to choose to get there."""
+    *before, end = body
+    steps = read_steps(before, reader)
+    if not isinstance(end, ast.If):
+        return steps
+    condition, place = read_condition(end, reader), reader.place(end.test)
+    inside, beside = end.body, end.orelse
+    if not _is_last(last, inside):
+        condition, inside, beside = Prefix("not", condition, place), beside, inside
+    read_steps(beside, reader)
+    demand = Demand(condition, place, reader.place(last))
+    return (*steps, demand, *_steps_to(last, inside, reader))
 
 
 def _stencil(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from halocline_engine.errors import ProgramError
+from halocline_engine.errors import ProgramError, SyntaxRuleError
 
-__all__ = ["START", "Place", "excerpt", "fault", "locate"]
+__all__ = ["START", "Place", "excerpt", "fault", "locate", "no_return"]
 
 _Fault = TypeVar("_Fault", bound=ProgramError)
 
@@ -31,6 +31,15 @@ START = Place(1, 1)
 def fault(kind: type[_Fault], place: Place, rule: str, message: str, hint: str = "") -> _Fault:
     """Return an error of one class that points at a place; the caller raises it."""
     return kind(message, hint=hint, rule=rule, line=place.line, column=place.column)
+
+
+def no_return(function: str, place: Place) -> SyntaxRuleError:
+    """Return the error for a function that does not end with its one `return`."""
+    message = (
+        f"The function '{function}' must have one 'return' with a value, as its last statement."
+    )
+    hint = "Assign the result to a temporary in each branch, and return that."
+    return fault(SyntaxRuleError, place, "functions", message, hint)
 
 
 def locate(error: _Fault, text: str) -> _Fault:

@@ -21,7 +21,14 @@ from halocline_engine.language.syntax import (
 )
 from halocline_engine.language.terms import Reader
 
-__all__ = ["is_docstring", "is_ignored", "read_region", "read_steps", "with_names"]
+__all__ = [
+    "is_docstring",
+    "is_ignored",
+    "read_condition",
+    "read_region",
+    "read_steps",
+    "with_names",
+]
 
 _REGION = "Write 'with horizontal(region[I[0], :]):' inside an interval."
 
@@ -51,6 +58,12 @@ def read_steps(nodes: Sequence[ast.stmt], reader: Reader) -> tuple[Step, ...]:
                 steps.append(_step(node, reader))
     faults.raise_found()
     return tuple(steps)
+
+
+def read_condition(node: ast.If, reader: Reader) -> Term:
+    """Return what an `if` looks at."""
+    static = _is_call(node.test, "__INLINED", reader)
+    return (reader.static() if static else reader).term(node.test)
 
 
 def is_ignored(node: ast.stmt) -> bool:
@@ -91,10 +104,9 @@ def _step(node: ast.stmt, reader: Reader) -> Step:
             spelling = reader.operator(operator, place)
             targets = (_target(target, reader),)
             return Store(targets, (reader.term(value),), place, spelling)
-        case ast.If(test, body, orelse):
+        case ast.If(_, body, orelse):
             then, otherwise = read_steps(body, reader), read_steps(orelse, reader)
-            test_reader = reader.static() if _is_call(test, "__INLINED", reader) else reader
-            return Branch(test_reader.term(test), then, otherwise, place)
+            return Branch(read_condition(node, reader), then, otherwise, place)
         case ast.Expr(value):
             return _expression(value, place, reader)
         case ast.With():

@@ -13,7 +13,7 @@ Grammar::
     Section     = (Apply interval, Step* body)
     Step        = Store(Term* targets, Term* values, str operator, Term? annotation)
                 | Branch(Term condition, Step* then, Step* otherwise)
-                | Demand(Term condition) | Region(Area* areas, Step* body)
+                | Demand(Term condition, Place? result) | Region(Area* areas, Step* body)
     Area        = (Side i, Side j)
     Side        = (Term? low, Term? high, bool point)
     Term        = Literal(value, str dtype) | Text(str value) | Name(str name)
@@ -230,10 +230,11 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`compile_assert(condition)`."""
+    """`compile_assert(condition)`; with a `result`, what leads to that `return` in an `if`."""
 
     condition: Term
     place: Place
+    result: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,24 @@ def test_a_condition_stays_where_it_decides_on_something(left: str, conditions: 
     assert len(found) == len(conditions) + 1
 
 
+@pytest.mark.parametrize("condition", ["kind == 0", "__INLINED(kind == 0)", "not kind > 0"])
+def test_a_function_may_return_in_the_branch_that_constants_choose(condition: str) -> None:
+    inner = "y = 3.0 * q\n        q += y\n        return y"
+    last = f"{condition}:\n        {inner}\n    else:\n        q += 9.0"
+    text = (
+        f"def g(q):\n    from __externals__ import kind\n    q += 1.0\n    if {last}\n\n\n"
+        f"def f(a: {F}, out: {F}):\n    with computation(PARALLEL), interval(...):\n"
+        "        t = a\n        out = g(t)\n"
+    )
+    assert said(lowered(text, externals={"kind": 0})) == [
+        "t = a[0, 0, 0]",
+        "t = (t[0, 0, 0] + 1.0:float64)",
+        "g.1.y = (3.0:float64 * t[0, 0, 0])",
+        "t = (t[0, 0, 0] + g.1.y[0, 0, 0])",
+        "out = g.1.y[0, 0, 0]",
+    ]
+
+
 def test_names_of_users_do_not_clash_with_those_of_the_language() -> None:
     args = f"I: {F}, K: {F}, min: {F}, computation: {F}, np: {F}, gtscript: {F}"
     program = body("PARALLEL = K[1, 0, 0] + I\nnp = min(PARALLEL, min) + gtscript", args=args)

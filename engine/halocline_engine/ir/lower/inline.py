@@ -9,7 +9,7 @@ called `function.n.local`, which no text can spell; `n` counts calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -31,7 +31,7 @@ from halocline_engine.ir.lower.naming.scope import (
 from halocline_engine.ir.lower.regions import inside
 from halocline_engine.ir.nodes import FUNCTIONS
 from halocline_engine.language.limits import Limits
-from halocline_engine.language.source import Place, fault
+from halocline_engine.language.source import Place, fault, no_return
 from halocline_engine.language.syntax import (
     Apply,
     Argument,
@@ -98,11 +98,8 @@ class Inliner:
                 self._store(step, scope, out)
             case Demand() if self._dead:
                 pass
-            case Demand(condition):
-                if not self._fold(condition, scope):
-                    message = "The condition of 'compile_assert' is false."
-                    hint = "Change the constants or externals that it compares."
-                    raise fault(SyntaxRuleError, condition.place, "assertions", message, hint)
+            case Demand():
+                _check(step, scope.trail, partial(self._fold, scope=scope))
             case Branch(Apply("__INLINED") as call):
                 self._inlined(step, call, scope, out)
             case Branch(condition, then, otherwise, place):
@@ -395,6 +392,37 @@ def _left(branch: Branch) -> Iterator[Branch]:
     elif branch.otherwise:
         mask = Prefix("not", branch.condition, branch.place)
         yield Branch(mask, branch.otherwise, (), branch.place)
+
+
+def _check(demand: Demand, trail: Sequence[str], constant: Callable[[Term], Value]) -> None:
+    """Check an assertion, or that constants lead to the `return` of the last function called."""
+    place, result = demand.condition.place, demand.result
+    if result is None:
+        if not constant(demand.condition):
+            message = "The condition of 'compile_assert' is false."
+            hint = "Change the constants or externals that it compares."
+            raise fault(SyntaxRuleError, place, "assertions", message, hint)
+        return
+    name = trail[-1]
+    try:
+        chosen = constant(_decided(demand.condition))
+    except SyntaxRuleError as error:
+        raise (no_return(name, result) if error.rule == "constants" else error) from None
+    if not chosen:
+        message = f"The function '{name}' returns nothing: its constants choose another branch."
+        hint = "Change the constants or externals that are compared here."
+        raise fault(SyntaxRuleError, place, "functions", message, hint)
+
+
+def _decided(condition: Term) -> Term:
+    """Return the condition of a branch without `__INLINED`, which changes nothing there."""
+    match condition:
+        case Prefix("not", operand, place):
+            return Prefix("not", _decided(operand), place)
+        case Apply("__INLINED"):
+            return _condition(condition)
+        case _:
+            return condition
 
 
 def _condition(call: Apply) -> Term:
