@@ -15,7 +15,7 @@ from halocline_engine.ir.extent import Facts, Horizontal
 from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary, While
 from halocline_engine.ir.remember import Remembering, remembered
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import irregular, statements
+from halocline_engine.ir.walk import irregular, statements, targets_of
 from halocline_engine.schedule.traversal.walks import AS_FITS, Walk
 
 __all__ = [
@@ -41,6 +41,12 @@ class Section(Remembering):
     interval: Interval
     body: tuple[Statement, ...]
     order: Order | None = None
+
+    @property
+    @remembered
+    def assigned(self) -> frozenset[str]:
+        """The names that it assigns."""
+        return frozenset(targets_of(self.body))
 
 
 @dataclass(frozen=True, slots=True)

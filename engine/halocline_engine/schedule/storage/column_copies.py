@@ -14,7 +14,7 @@ from itertools import groupby
 from halocline_engine.ir.nodes import Assign, Bound, Expr, Interval, Read, Statement
 from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import accesses_of, rewrite_body, targets_of
+from halocline_engine.ir.walk import accesses_of, rewrite_statement
 from halocline_engine.schedule.nodes import Kernel, Section
 from halocline_engine.schedule.storage.coverage import assigns, exposed
 from halocline_engine.schedule.storage.rename import retargeted
@@ -55,7 +55,7 @@ def copied(kernel: Kernel, name: str, dtype: DType, levels: int) -> Copied | Non
     accesses = [at for s in kernel.sections for at in accesses_of(s.body) if at[0] == name]
     if any(offset[:2] != (0, 0) for _, offset in accesses) or name in kernel.irregular:
         return None
-    is_assigned = any(name in targets_of(section.body) for section in kernel.sections)
+    is_assigned = any(name in section.assigned for section in kernel.sections)
     if is_assigned:
         return _replaced(kernel, name, dtype, levels)
     return _beside(kernel, name, dtype, levels)
@@ -105,7 +105,7 @@ def _replaced(kernel: Kernel, name: str, dtype: DType, levels: int) -> Copied | 
         if begun - {at} and any(k * step <= 0 or not is_whole for _, _, k in offsets):
             saved += len(own) / levels
         body = _read_anew(section.body, name)
-        if name in targets_of(body):
+        if name in section.assigned:
             if not is_whole and not own <= done:
                 return None
             done |= own
@@ -132,7 +132,7 @@ def _parts(
 
 
 def _assigned_again(sections: Sequence[Section], name: str, levels: int) -> set[int]:
-    whole = [_levels(s, levels) for s in sections if name in targets_of(s.body)]
+    whole = [_levels(s, levels) for s in sections if name in s.assigned]
     return set[int]().union(*whole)
 
 
@@ -165,4 +165,9 @@ def _read_anew(body: tuple[Statement, ...], name: str) -> tuple[Statement, ...]:
             return replace(expr, name=copy_name(name))
         return expr
 
-    return rewrite_body(body, change)
+    return tuple(
+        rewrite_statement(statement, change)
+        if any(read == name for read, _ in accesses_of((statement,)))
+        else statement
+        for statement in body
+    )

@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 from halocline_engine.ir.nodes import Assign, Expr, Field, If, Number, Read, Statement, While
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import irregular, rewrite_statement
+from halocline_engine.ir.walk import irregular, rewrite_statement, targets_of
 from halocline_engine.schedule.stages import (
     WHOLE,
     Draft,
@@ -180,6 +180,8 @@ def _with(stage: Stage, statement: Statement) -> Stage:
 
 def retargeted(statement: Statement, names: Mapping[str, str]) -> Statement:
     """Return a statement that assigns other names instead of some."""
+    if names.keys().isdisjoint(targets_of((statement,))):
+        return statement
     if isinstance(statement, If):
         return replace(
             statement,
@@ -188,8 +190,7 @@ def retargeted(statement: Statement, names: Mapping[str, str]) -> Statement:
         )
     if isinstance(statement, While):
         return replace(statement, body=tuple(retargeted(inner, names) for inner in statement.body))
-    new = names.get(statement.target)
-    return statement if new is None else replace(statement, target=new)
+    return replace(statement, target=names[statement.target])
 
 
 def _without_unassigned(parts: list[Part], names: Names) -> tuple[Part, ...]:

@@ -31,7 +31,6 @@ from halocline_engine.ir.walk import (
     irregular,
     reads,
     reads_of,
-    targets_of,
     walk,
 )
 from halocline_engine.schedule.nodes import Section
@@ -157,7 +156,7 @@ def is_unchanged(read: Read, section: Section, one: Pass) -> bool:
     return all(
         other is section
         or (read.offset == HERE and _is_apart(section.interval, other.interval))
-        or read.name not in _assigned(other)
+        or read.name not in other.assigned
         for other in one.sections
     )
 
@@ -166,12 +165,6 @@ def is_unchanged(read: Read, section: Section, one: Pass) -> bool:
 def _irregular(section: Section) -> frozenset[str]:
     """Return the names that a section reads or assigns at levels that only a run knows."""
     return irregular(section.body)
-
-
-@remembered
-def _assigned(section: Section) -> frozenset[str]:
-    """Return the names that a section assigns."""
-    return frozenset(targets_of(section.body))
 
 
 @remembered

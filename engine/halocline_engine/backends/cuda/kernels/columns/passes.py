@@ -20,7 +20,7 @@ from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.nodes import Assign, Bound
 from halocline_engine.ir.remember import Remembering, remembered
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular, targets_of
+from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular
 from halocline_engine.schedule.nodes import Kernel, Section
 
 __all__ = ["Carry", "LevelVariables", "Pass", "always_assigned", "carries", "passes_of"]
@@ -42,7 +42,7 @@ class Pass(Remembering):
     @remembered
     def written(self) -> frozenset[str]:
         """The names that the pass assigns."""
-        return frozenset(name for s in self.sections for name in targets_of(s.body))
+        return frozenset[str]().union(*(section.assigned for section in self.sections))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def carries(
         if not is_single(section.interval):
             handed[number] |= before
         found.append((frozenset(elements), loaded))
-        held = {name: at for name, at in held.items() if name not in targets_of(section.body)}
+        held = {name: at for name, at in held.items() if name not in section.assigned}
         held |= dict.fromkeys(own & arrays, (_end(section, step, levels), number))
     made = iter([Carry(*one, frozenset(names)) for one, names in zip(found, handed, strict=True)])
     return tuple(tuple(islice(made, len(one.sections))) for one in passes)
@@ -169,7 +169,7 @@ def _carried(
         if not is_single(section.interval):
             if name in own and offset == (0, 0, step):
                 found[name, offset] = is_there
-        elif is_there and (offset[2] or name in own or name not in targets_of(section.body)):
+        elif is_there and (offset[2] or name in own or name not in section.assigned):
             found[name, offset] = True
     return found
 

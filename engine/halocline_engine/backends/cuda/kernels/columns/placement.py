@@ -237,7 +237,7 @@ def _sections(
 
 
 def _has(name: str, section: Section, carry: Carry) -> bool:
-    if name in targets_of(section.body) and name not in always_assigned(section):
+    if name in section.assigned and name not in always_assigned(section):
         return False
     needed = {(name, offset) for offset in exposed(section, name)}
     return needed <= carry.before and name not in carry.loaded
