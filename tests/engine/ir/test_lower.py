@@ -418,3 +418,13 @@ def f(a: {F}, b: {F}, out: {F}, n: int, c: float):
         z, x = g(x + n, y * c)
         out = x + y + z
 """
+
+
+def test_a_value_is_computed_once_for_all_components_that_it_may_go_to() -> None:
+    """It chooses among the components itself, so n copies of it would have n * n parts."""
+
+    def size(count: int) -> int:
+        args = f"v: Field[(np.float64, ({count},))], a: {F}, n: int"
+        return len(show(body("v[0, 0, 0][n] = a * v.A[n] + v.A[n]", args=args)))
+
+    assert size(128) < 5 * size(32)

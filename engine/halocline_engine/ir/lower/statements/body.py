@@ -22,6 +22,9 @@ from halocline_engine.ir.nodes import (
     Expr,
     If,
     Location,
+    Number,
+    Parameter,
+    Read,
     Statement,
     While,
 )
@@ -113,7 +116,22 @@ class Body:
             part = self.terms.symbols.component(whole.name, number)
             return self._assign(part, where, value, place, of)
 
-        return store(number) if isinstance(number, int) else (stored(number, count, store, place),)
+        if isinstance(number, int):
+            return store(number)
+        held, value = self._held(value, place)
+        return (*held, stored(number, count, store, place))
+
+    def _held(self, value: Expr, place: Location) -> tuple[tuple[Statement, ...], Expr]:
+        """Return a value for each of many branches, and what computes it once before them.
+
+        A value that chooses components itself would grow with the square of their number.
+        """
+        if isinstance(value, Number | Parameter) or (isinstance(value, Read) and not value.level):
+            return (), value
+        temporaries = self.terms.symbols.temporaries
+        name = f".held.{len(temporaries)}"
+        temporaries[name] = value.dtype
+        return (Assign(name, value, place),), Read(name, (0, 0, 0), value.dtype)
 
     def _assign(
         self, name: str, where: Where, value: Expr, place: Location, of: Place
