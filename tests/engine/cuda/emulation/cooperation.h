@@ -10,7 +10,7 @@
 static constexpr unsigned EMULATION_STACK = 1 << 17, EMULATION_GUARD = 1 << 12;
 static constexpr unsigned EMULATION_ROOM = 227 << 10, EMULATION_STATIC = 48 << 10;
 static constexpr int EMULATION_BARRIERS = 16;
-static constexpr unsigned EMULATION_THREADS = 1024, EMULATION_COPIES = 640, EMULATION_ARRAYS = 64;
+static constexpr unsigned EMULATION_THREADS = 1024, EMULATION_COPIES = 2048, EMULATION_ARRAYS = 64;
 
 enum class Waiting : unsigned char { NO, BLOCK, WARP, BARRIER, PHASE, ENDED };
 
