@@ -122,6 +122,16 @@ def test_types_from_the_caller_come_before_those_of_the_text() -> None:
     ].dtype is DType("float32")
 
 
+@pytest.mark.parametrize("kind", ["(np.float64, (4, 5))", "(Real, SHAPE)"])
+def test_a_table_may_have_a_constant_for_its_type_and_shape(kind: str) -> None:
+    text = (
+        f"Real = np.float64\nSHAPE = (4, 5)\nKIND = {kind}\n"
+        f"def f(a: {F}, table: GlobalTable[KIND]):\n"
+        "    with computation(PARALLEL), interval(...):\n        a = table.A[1, 2]\n"
+    )
+    assert [lookup.shape for lookup in lowered(text).lookups] == [(4, 5)]
+
+
 def test_constants() -> None:
     head = (
         "class grid:\n    DX = 0.5\n    N: int = 3\n"

@@ -80,12 +80,8 @@ def _read(term: syntax.Term, names: Names, trail: tuple[str, ...], temporary: bo
             return _field(indices, term, names, trail, temporary)
         case syntax.Subscript(syntax.Name("Table"), indices):
             return _table(indices, term, names, trail)
-        case syntax.Subscript(syntax.Name("GlobalTable"), (_, _) as items):
-            return LookupType(*_data(items, term, names, trail, temporary))
-        case syntax.Subscript(syntax.Name("GlobalTable")):
-            message = "A 'GlobalTable' needs the type of its elements and its shape."
-            hint = "Write 'GlobalTable[(np.float64, (100,))]'."
-            raise fault(TypeRuleError, term.place, "types", message, hint)
+        case syntax.Subscript(syntax.Name("GlobalTable"), indices):
+            return _lookup(indices, term, names, trail, temporary)
         case syntax.Apply("set_4d_field_size", (size, element)) if term.function in names.foreign:
             items = (element, syntax.Pack((size,), size.place))
             kind, shape = _data(items, term, names, trail, temporary)
@@ -171,6 +167,22 @@ def _field(
         message = "The elements of a field are numbers, but got a field."
         raise fault(TypeRuleError, element.place, "types", message, _FORM)
     return FieldType(dtype, axes)
+
+
+def _lookup(
+    indices: tuple[syntax.Term, ...],
+    term: syntax.Subscript,
+    names: Names,
+    trail: tuple[str, ...],
+    temporary: bool,
+) -> LookupType:
+    packed = _packed(indices[0], names) if len(indices) == 1 else None
+    items = packed.items if isinstance(packed, syntax.Pack) else indices
+    if len(items) != 2:
+        message = "A 'GlobalTable' needs the type of its elements and its shape."
+        hint = "Write 'GlobalTable[(np.float64, (100,))]'."
+        raise fault(TypeRuleError, term.place, "types", message, hint)
+    return LookupType(*_data(items, term, names, trail, temporary))
 
 
 def _packed(term: syntax.Term, names: Names) -> syntax.Term:
