@@ -236,7 +236,8 @@ TEXT = (
     _row(
         "if __INLINED(N > 1):; compile_assert(N > 0)",
         "decided when the program is compiled, as Python would: numbers may be conditions, and "
-        "comparisons chains; the branch that is left out is not checked",
+        "comparisons chains; the branch that is left out is not checked. An `if __INLINED` may "
+        "hold computations and intervals too",
         Example(
             "from __externals__ import FACTOR\n"
             "compile_assert(FACTOR > 0)\n"
@@ -253,6 +254,18 @@ TEXT = (
             "if __INLINED(FACTOR):\n"
             "    out = a",
             lambda e: e("a"),
+        ),
+        Example(
+            "from __externals__ import FACTOR\n"
+            "if __INLINED(FACTOR > 9):\n"
+            "    with computation(PARALLEL), interval(...):\n"
+            "        out = a\n"
+            "else:\n"
+            "    with computation(PARALLEL):\n"
+            "        if __INLINED(FACTOR):\n"
+            "            with interval(...):\n"
+            "                out = b",
+            lambda e: e("b"),
         ),
     ),
 )

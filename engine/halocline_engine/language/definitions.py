@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.faults import Faults
@@ -11,6 +12,7 @@ from halocline_engine.language.imports import is_externals
 from halocline_engine.language.source import fault, no_return
 from halocline_engine.language.statements import (
     is_ignored,
+    read_choices,
     read_condition,
     read_region,
     read_steps,
@@ -69,7 +71,16 @@ def _is_stencil(node: ast.FunctionDef, reader: Reader) -> bool:
             if name in ("stencil", "lazy_stencil"):
                 return True
     heads = {"computation", "interval"}
-    return any(isinstance(s, ast.With) and heads & set(with_names(s, reader)) for s in node.body)
+    return any(heads & set(with_names(one, reader)) for one in _withs(node.body))
+
+
+def _withs(body: Sequence[ast.stmt]) -> Iterator[ast.With]:
+    """Yield the `with` statements of a body and of its branches."""
+    for node in body:
+        if isinstance(node, ast.With):
+            yield node
+        elif isinstance(node, ast.If):
+            yield from _withs([*node.body, *node.orelse])
 
 
 def _arguments(node: ast.arguments, reader: Reader) -> Iterator[Argument]:
@@ -186,9 +197,9 @@ def _stencil(
         message = f"The stencil '{node.name}' has no computation."
         raise fault(SyntaxRuleError, place, "computations", message, _FORM)
     faults, sweeps = Faults(), list[Sweep]()
-    for statement in body:
+    for statement, conditions in read_choices(body, reader):
         with faults.collecting():
-            sweeps.append(_sweep(statement, reader))
+            sweeps.append(replace(_sweep(statement, reader), conditions=conditions))
     faults.raise_found()
     return Stencil(node.name, arguments, externals, tuple(sweeps), place)
 
@@ -208,6 +219,8 @@ def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
         if isinstance(node, ast.Import | ast.ImportFrom):
             message = "A stencil imports names from '__externals__' only."
             hint = "Remove this import."
+        if isinstance(node, ast.If):
+            hint = "Write 'if __INLINED(condition):' to choose when the program is compiled."
         raise fault(SyntaxRuleError, place, "computations", message, hint)
     calls = sorted(_calls(node, reader), key=_rank)
     if not calls or calls[0].function != "computation":
@@ -268,9 +281,7 @@ def _order(call: Apply) -> Term:
 
 def _sections(node: ast.With, reader: Reader) -> tuple[Section, ...]:
     sections: list[Section] = []
-    for statement in node.body:
-        if is_ignored(statement):
-            continue
+    for statement, conditions in read_choices(node.body, reader):
         place = reader.place(statement)
         calls = _calls(statement, reader) if isinstance(statement, ast.With) else []
         if not isinstance(statement, ast.With) or [c.function for c in calls] != ["interval"]:
@@ -280,7 +291,7 @@ def _sections(node: ast.With, reader: Reader) -> tuple[Section, ...]:
             )
             hint = "Move this statement into a 'with interval(...)' block."
             raise fault(SyntaxRuleError, place, "computations", message, hint)
-        sections.append(Section(calls[0], _body(statement, reader), place))
+        sections.append(Section(calls[0], _body(statement, reader), place, conditions))
     if not sections:
         message = "This computation has no interval."
         raise fault(SyntaxRuleError, reader.place(node), "computations", message, _FORM)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.language.faults import Faults
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
+    Apply,
     Area,
     Branch,
+    Condition,
     Demand,
     Loop,
     Region,
@@ -24,6 +26,7 @@ from halocline_engine.language.terms import Reader
 __all__ = [
     "is_docstring",
     "is_ignored",
+    "read_choices",
     "read_condition",
     "read_region",
     "read_steps",
@@ -187,6 +190,20 @@ def _expression(value: ast.expr, place: Place, reader: Reader) -> Demand:
         message = f"'compile_assert' takes one condition, but got {len(call.arguments)} arguments."
         raise fault(SyntaxRuleError, place, "calls", message, "Write 'compile_assert(condition)'.")
     return Demand(call.arguments[0], place)
+
+
+def read_choices(
+    body: Sequence[ast.stmt], reader: Reader, conditions: tuple[Condition, ...] = ()
+) -> Iterator[tuple[ast.stmt, tuple[Condition, ...]]]:
+    """Yield the statements of a body and of its choices, each with the conditions that it has."""
+    for node in body:
+        if isinstance(node, ast.If) and _is_call(node.test, "__INLINED", reader):
+            call = read_condition(node, reader)
+            assert isinstance(call, Apply)
+            yield from read_choices(node.body, reader, (*conditions, (call, True)))
+            yield from read_choices(node.orelse, reader, (*conditions, (call, False)))
+        elif not is_ignored(node):
+            yield node, conditions
 
 
 def _is_call(node: ast.expr, name: str, reader: Reader) -> bool:

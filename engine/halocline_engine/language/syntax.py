@@ -9,8 +9,9 @@ Grammar::
                 | Binding(str name, Term term)
                 | Broken(str name, bool callable, bool stencil, ProgramError error)
     Argument    = (str name, Term? annotation, Term? default, bool keyword_only)
-    Sweep       = (Term order, Section* sections)
-    Section     = (Apply interval, Step* body)
+    Sweep       = (Term order, Section* sections, Condition* conditions)
+    Section     = (Apply interval, Step* body, Condition* conditions)
+    Condition   = (Apply call, bool wanted)
     Step        = Store(Term* targets, Term* values, str operator, Term? annotation)
                 | Branch(Term condition, Step* then, Step* otherwise)
                 | Demand(Term condition, Place? result) | Region(Area* areas, Step* body)
@@ -48,6 +49,7 @@ __all__ = [
     "Branch",
     "Broken",
     "Choice",
+    "Condition",
     "Definition",
     "Demand",
     "Edge",
@@ -268,22 +270,28 @@ class Region:
 Step: TypeAlias = Store | Branch | Loop | Demand | Region
 
 
+#: A call of `__INLINED`, and what it must be.
+Condition: TypeAlias = tuple[Apply, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`with interval(...):` and its body."""
+    """`with interval(...):` and its body, which is there under all conditions only."""
 
     interval: Apply
     body: tuple[Step, ...]
     place: Place
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """`with computation(order):` and its intervals."""
+    """`with computation(order):` and its intervals, which is there under all conditions only."""
 
     order: Term
     sections: tuple[Section, ...]
     place: Place
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,46 @@ def test_a_function_may_return_in_the_branch_that_constants_choose(condition: st
     ]
 
 
+@pytest.mark.parametrize(
+    ("depth", "kept"),
+    [(3, ["0", "1", "1:None"]), (2, ["0", "1:None"]), (0, ["0", "9"])],
+)
+def test_computations_and_intervals_are_chosen(depth: int, kept: list[str]) -> None:
+    program = lowered(
+        f"""def f(a: {F}, out: {F}):
+    from __externals__ import depth
+    with computation(PARALLEL), interval(...):
+        out = a
+    if __INLINED(depth > 1):
+        with computation(FORWARD):
+            if __INLINED(depth > 2):
+                with interval(0, 1):
+                    out = 1.0
+            with interval(1, None):
+                out = out[0, 0, -1]
+    elif __INLINED(depth):
+        with computation(PARALLEL), interval(...):
+            out = unknown
+    else:
+        with computation(PARALLEL), interval(...):
+            out = 9.0
+""",
+        externals={"depth": depth},
+    )
+    found = [block for one in program.computations for block in one.blocks]
+    shown = {"a[0, 0, 0]": "0", "1.0:float64": "1", "out[0, 0, -1]": "1:None", "9.0:float64": "9"}
+    values = [s.value for block in found for s in block.body if isinstance(s, Assign)]
+    assert [shown[show_expr(value)] for value in values] == kept
+
+
+def test_all_computations_of_a_stencil_may_be_chosen() -> None:
+    text = (
+        f"def f(a: {F}):\n    if __INLINED(1 < 2):\n"
+        "        with computation(PARALLEL), interval(...):\n            a = 1.0\n"
+    )
+    assert said(lowered(text)) == ["a = 1.0:float64"]
+
+
 def test_names_of_users_do_not_clash_with_those_of_the_language() -> None:
     args = f"I: {F}, K: {F}, min: {F}, computation: {F}, np: {F}, gtscript: {F}"
     program = body("PARALLEL = K[1, 0, 0] + I\nnp = min(PARALLEL, min) + gtscript", args=args)

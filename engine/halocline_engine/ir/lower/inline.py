@@ -38,6 +38,7 @@ from halocline_engine.language.syntax import (
     At,
     Branch,
     Choice,
+    Condition,
     Demand,
     Function,
     Infix,
@@ -92,6 +93,10 @@ class Inliner:
                     return found
         return self._fold(term, scope)
 
+    def holds(self, conditions: Iterable[Condition], scope: Scope) -> bool:
+        """Say whether all calls of `__INLINED` are what they must be."""
+        return all(bool(self._fold(_condition(call), scope)) is want for call, want in conditions)
+
     def _step(self, step: Step, scope: Scope, out: list[Step]) -> None:
         match step:
             case Store():
@@ -130,7 +135,7 @@ class Inliner:
 
     def _inlined(self, step: Branch, call: Apply, scope: Scope, out: list[Step]) -> None:
         """Keep one branch; the other one is looked through for unknown names only."""
-        chosen = bool(self._fold(_condition(call), scope))
+        chosen = self.holds(((call, True),), scope)
         for branch, kept in ((step.then, chosen), (step.otherwise, not chosen)):
             was_dead, self._dead = self._dead, self._dead or not kept
             body = self.body(branch, scope)

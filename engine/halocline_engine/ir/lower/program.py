@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 
 from halocline_engine.errors import ArgumentError, LimitError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.lower.elements.tables import check_gathers
@@ -102,7 +103,9 @@ def _lower(
     faults, computations = Unread(arguments=arguments), list[Computation]()
     for sweep in stencil.sweeps:
         with faults.collecting():
-            computations.append(_computation(sweep, names, symbols, inliner, scope, faults))
+            kept = _kept(sweep, inliner, scope)
+            if kept.sections:
+                computations.append(_computation(kept, names, symbols, inliner, scope, faults))
     faults.raise_found()
     check_gathers(symbols)
     fields = [
@@ -140,6 +143,13 @@ def _lower(
         tuple(symbols.lookups.values()),
     )
     return program, warnings
+
+
+def _kept(sweep: Sweep, inliner: Inliner, scope: Scope) -> Sweep:
+    """Return a computation with the intervals that its conditions leave."""
+    there = inliner.holds(sweep.conditions, scope)
+    sections = (one for one in sweep.sections if there and inliner.holds(one.conditions, scope))
+    return replace(sweep, sections=tuple(sections))
 
 
 def _computation(
