@@ -29,6 +29,7 @@ __all__ = [
     "rewrite",
     "rewrite_body",
     "rewrite_statement",
+    "size",
     "statements",
     "targets_of",
     "walk",
@@ -104,6 +105,23 @@ def depth(expr: nodes.Expr) -> int:
         levels = [child for node in levels for child in children(node)]
         count += 1
     return count
+
+
+def size(expr: nodes.Expr) -> int:
+    """Return how many nodes an expression has, itself included.
+
+    >>> from halocline_engine.ir.types import DType
+    >>> size(nodes.Cast(DType.INT8, nodes.Number(DType.BOOL, True)))
+    2
+    """
+    if isinstance(expr, nodes.Read | nodes.Number | nodes.Parameter):
+        return 1 + sum(map(size, children(expr)))
+    return _size_inside(expr)
+
+
+@remembered
+def _size_inside(expr: _Operation) -> int:
+    return 1 + sum(map(size, children(expr)))
 
 
 def is_uniform(expr: nodes.Expr) -> bool:

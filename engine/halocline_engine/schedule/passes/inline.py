@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from halocline_engine.ir.nodes import ANY_LEVEL, Assign, Expr, Offset, Read, Statement
 from halocline_engine.ir.types import Axis, Order
-from halocline_engine.ir.walk import depth, expressions, rewrite, rewrite_statement, walk
+from halocline_engine.ir.walk import (
+    depth,
+    expressions,
+    reads,
+    rewrite,
+    rewrite_statement,
+    size,
+    walk,
+)
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes.cost import operations
 from halocline_engine.schedule.passes.fusion import fuse
@@ -149,24 +157,18 @@ def _sum(one: Offset, two: Offset) -> Offset:
 
 def _largest(readers: Sequence[Part], definition: _Definition) -> int:
     """Return the nodes of the largest statement that substitution would make, without making it."""
-    more = sum(1 for _ in walk(definition.value)) - 1
-    return max(
-        (
-            sum(1 + more * _is_read(node, definition.name) for node in _nodes(stage.statement))
-            for part in readers
-            for stage in part.stages
-        ),
-        default=0,
-    )
+    more = size(definition.value) - 1
+
+    def becomes(statement: Statement) -> int:
+        found = [read.name for read in reads((statement,))].count(definition.name)
+        return sum(map(size, expressions((statement,)))) + more * found
+
+    return max((becomes(stage.statement) for part in readers for stage in part.stages), default=0)
 
 
 def _deepest(readers: Sequence[Part], definition: _Definition) -> int:
     """Return a bound of how deep substitution would nest the values of readers."""
     return depth(definition.value) + max(depth(value) for value in _values(readers))
-
-
-def _is_read(node: Expr, name: str) -> bool:
-    return isinstance(node, Read) and node.name == name
 
 
 def _substituted(part: Part, definition: _Definition, axes: dict[str, frozenset[Axis]]) -> Part:
@@ -212,7 +214,3 @@ def _pays(
 
 def _values(parts: Iterable[Part]) -> list[Expr]:
     return [value for part in parts for s in part.stages for value in expressions((s.statement,))]
-
-
-def _nodes(statement: Statement) -> Iterable[Expr]:
-    return (node for value in expressions((statement,)) for node in walk(value))
