@@ -117,6 +117,39 @@ def difference(h: Field[float], cells: Table[2], out: Field[float]):
     assert out.ravel().tolist() == [1, 3, 5, 7, -16, 4, 8]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_field_may_have_no_points(target: str) -> None:
+    text = """
+def around(h: Field[float], m: Field[np.int32], near: Table[2], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = neighbor_sum(h[near]) + m[near[0]] + (1.0 if isnan(h[near[1]]) else 0.0)
+"""
+    h, m, out = np.zeros((0, 1, 3)), np.zeros((0, 1, 3), "i4"), np.zeros((4, 1, 3))
+    stencil = he.stencil(text, target=target)
+    stencil(h, m, np.full((4, 2), -1), out)
+    np.testing.assert_array_equal(out, 1.0)
+    with pytest.raises(FieldError, match="names point 0 at"):
+        stencil(h, m, np.zeros((4, 2), "i8"), out)
+
+
+def test_columns_choose_levels_and_components() -> None:
+    """Between inner brackets a table stands for each of its columns as well."""
+    text = """
+def chosen(v: Field[(np.float64, (2,))], which: Table[2], up: Table[2], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = neighbor_sum(v[0, 0, up - 1][which])
+"""
+    v = np.random.default_rng(4).normal(size=(3, 1, 4, 2))
+    which, up = np.array([[0, 1], [1, -1], [-1, -1]]), np.array([[1, 2], [0, 3], [1, 1]])
+    out = np.zeros((3, 1, 4))
+    he.stencil(text, target="reference")(v, which, up, out)
+    for point in range(3):
+        for level in range(4):
+            shifts = [(n, s) for n, s in zip(which[point], up[point] - 1, strict=True) if n >= 0]
+            wanted = sum(v[point, 0, min(max(level + s, 0), 3), n] for n, s in shifts)
+            assert out[point, 0, level] == wanted
+
+
 def test_steps_on_a_dataset(tmp_path: Path) -> None:
     near, w = mesh()
     rng = np.random.default_rng(3)

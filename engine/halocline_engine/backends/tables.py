@@ -93,7 +93,8 @@ class TableExecutable(WrappedExecutable):
         dtype = np.dtype(self.plan.dtypes[gather.name])
         shape = (domain[0], source.shape[1], source.shape[2])
         made = self.memory.empty(shape, dtype, (0, 0, 0))
-        made[...] = source[index.clip(0) if missing else index]
+        if source.shape[0]:
+            made[...] = source[index.clip(0) if missing else index]
         if missing:
             made[(index < 0).nonzero()[0]] = np.nan if dtype.kind == "f" else 0
         return made

@@ -19,6 +19,7 @@ from halocline_engine.ir.lower.elements.offsets import PLAIN, axis_of, read_offs
 from halocline_engine.ir.lower.elements.tables import (
     as_index,
     at_slot,
+    check_components,
     combined,
     gathered,
     no_column,
@@ -245,12 +246,9 @@ class Terms:
     def _subscript(self, term: Subscript) -> Expr:
         base, place = term.base, term.place
         if isinstance(base, Subscript) and isinstance(base.base, Name):
-            name = base.base.name
-            where = (
-                Where((0, 0, 0))
-                if name in self.symbols.lookups
-                else self.where(name, base.indices, base.place)
-            )
+            name, lookups = base.base.name, self.symbols.lookups
+            check_components(name, base, self.symbols)
+            where = Where((0, 0, 0)) if name in lookups else self.where(name, base.indices, place)
             return self._element(base.base, where, term.indices, place)
         if not isinstance(base, Name) or base.name in (*PLAIN, *CONSTANTS):
             message = "Only a field or a temporary can be read at an offset."

@@ -33,6 +33,7 @@ from halocline_engine.language.source import Place, fault
 __all__ = [
     "as_index",
     "at_slot",
+    "check_components",
     "check_gathers",
     "combined",
     "gathered",
@@ -85,6 +86,7 @@ def gathered(symbols: Symbols, name: str, index: str, term: syntax.Subscript) ->
         message = "A table stands alone between the brackets."
         hint = "Assign it to a temporary, and read that at an offset along K."
         raise fault(SyntaxRuleError, place, "tables", message, hint)
+    check_components(name, term, symbols)
     field = symbols.fields.get(name)
     if field is None:
         message = "Only a parameter can be read at points that a table names, not a temporary."
@@ -102,6 +104,14 @@ def gathered(symbols: Symbols, name: str, index: str, term: syntax.Subscript) ->
     symbols.gathers.setdefault(made.name, (made, place))
     symbols.read |= {name, index}
     return Read(made.name, _HERE, field.dtype)
+
+
+def check_components(name: str, term: syntax.Subscript, symbols: Symbols) -> None:
+    """Raise where what has data dimensions is read at points that a table names."""
+    if name in symbols.components and term.indices and as_index(term.indices[0], symbols):
+        message = f"'{name}' has data dimensions, and cannot be read at points that a table names."
+        hint = "Make a component that other points need a parameter of its own."
+        raise fault(SyntaxRuleError, term.place, "tables", message, hint)
 
 
 def check_gathers(symbols: Symbols) -> None:
@@ -158,9 +168,12 @@ def at_slot(term: syntax.Term, slot: int, symbols: Symbols) -> syntax.Term:
             data = tuple(inner(one) for one in term.data)
             return replace(term, level=inner(term.level), data=data)
         case syntax.Subscript(base, indices):
-            if isinstance(base, syntax.Name) and base.name in symbols.tables:
-                return term
-            return replace(term, indices=tuple(inner(one) for one in indices))
+            if isinstance(base, syntax.Name):
+                if base.name in symbols.tables:
+                    return term
+            else:
+                base = inner(base)
+            return replace(term, base=base, indices=tuple(inner(one) for one in indices))
         case _:
             assert_never(term)
 
@@ -210,10 +223,12 @@ def _tables(term: syntax.Term, symbols: Symbols, inside: bool) -> Iterator[tuple
         case syntax.At(_, level, data):
             for part in (level, *data):
                 yield from _tables(part, symbols, False)
+        case syntax.Subscript(syntax.Name(name)) if name in symbols.tables:
+            pass
         case syntax.Subscript(base, indices):
-            if not (isinstance(base, syntax.Name) and base.name in symbols.tables):
-                for part in indices:
-                    yield from _tables(part, symbols, True)
+            yield from _tables(base, symbols, False)
+            for part in indices:
+                yield from _tables(part, symbols, True)
         case _:
             assert_never(term)
 
