@@ -49,7 +49,9 @@ def _pointer(dtype: DType) -> Callable[[int], _Pointer]:
 
 
 def _select(condition: bool, then: Any, otherwise: Any) -> Any:
-    return then if condition else otherwise
+    chosen = then if condition else otherwise
+    # A whole number of the text has 64 bits where it is compiled, and Python's has no end.
+    return np.int64(chosen) if type(chosen) is int else chosen
 
 
 def _truncated(dtype: DType) -> Callable[[Any], Any]:
