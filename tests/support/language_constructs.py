@@ -236,8 +236,8 @@ TEXT = (
     _row(
         "if __INLINED(N > 1):; compile_assert(N > 0)",
         "decided when the program is compiled, as Python would: numbers may be conditions, and "
-        "comparisons chains; the branch that is left out is not checked. An `if __INLINED` may "
-        "hold computations and intervals too",
+        "comparisons chains; of the branch that is left out, only the names are checked. An "
+        "`if __INLINED` may hold computations and intervals too",
         Example(
             "from __externals__ import FACTOR\n"
             "compile_assert(FACTOR > 0)\n"
