@@ -44,7 +44,7 @@ from drawing_modules import DTYPES, EXTERNALS  # noqa: E402
 from drawn_blocks import blocks_agree, drawn_cut  # noqa: E402
 from emulation.machine import EmulatedArtifact, EmulatedMachine  # noqa: E402
 from feedback_steps import fed_program, grid_of  # noqa: E402
-from general_runs import OPTIONS, agree, given_arrays, judged, ran  # noqa: E402
+from general_runs import OPTIONS, agree, complete, given_arrays, judged, ran  # noqa: E402
 
 import halocline_engine as he  # noqa: E402
 from halocline_engine.analysis.named import used_fields  # noqa: E402
@@ -52,7 +52,6 @@ from halocline_engine.backends.cuda.build import CudaBackend  # noqa: E402
 from halocline_engine.backends.cuda.kernels.temporal.choose import usual_form  # noqa: E402
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile  # noqa: E402
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable  # noqa: E402
-from halocline_engine.backends.made_fields import with_made_fields  # noqa: E402
 from halocline_engine.cache import Cache  # noqa: E402
 from halocline_engine.device.cupy_types import cupy  # noqa: E402
 from halocline_engine.errors import BoundaryError, ProgramError  # noqa: E402
@@ -76,6 +75,8 @@ from gt4py.cartesian.gtscript import (
 
 """
 HALO, DOMAIN = (7, 7, 2), (4, 3, 5)
+#: What is said of programs that break a rule of the language; they are no comparisons.
+REFUSED = "refused"
 #: How much wider a domain is that shows what an extent there leaves out.
 WIDER = 3
 SHAPE = tuple(n + 2 * halo for n, halo in zip(DOMAIN, HALO, strict=True))
@@ -256,7 +257,7 @@ def beside_device(meaning: Program, facts: Any, seed: int, layout: str) -> str:
         one = library.array(array[points], order="K")
         moved[name] = one if one.shape == array.shape else library.broadcast_to(one, array.shape)
     artifact = CudaBackend().build(plan(meaning, facts))
-    with_made_fields(artifact, meaning, facts).load()(moved, SCALARS, own.origins, domain)
+    complete(artifact, meaning, facts).load()(moved, SCALARS, own.origins, domain)
     assert_same({n: library.asnumpy(array) for n, array in moved.items()}, expected.arrays)
     return "the same"
 
@@ -304,11 +305,15 @@ def beside_single_steps(seed: int, folder: Path) -> str:
     return "the same"
 
 
-def _beside(kind: str, number: int, folder: Path, *, general: bool, whole: bool) -> str:
+def _beside(
+    kind: str, number: int, folder: Path, *, general: bool, whole: bool, tables: bool
+) -> str:
     """Return what came of the comparison that belongs to a number; raises as that does."""
     if kind == "fused":
         return beside_single_steps(number, folder)
-    text = program(number, general=general, whole=whole, peer=kind == "gt4py")
+    whole = whole or tables
+    peer = kind == "gt4py"
+    text = program(number, general=general, whole=whole, peer=peer, tables=tables or None)
     options: Mapping[str, Any] = GIVEN if whole else {}
     inner: Mapping[str, int] = (
         literals(number) if whole and kind in ("cpu", "cuda", "device") else {}
@@ -324,7 +329,7 @@ def _beside(kind: str, number: int, folder: Path, *, general: bool, whole: bool)
 def compared(given: argparse.Namespace, share: int) -> Counter[str]:
     """Return how often each outcome was found by one of the processes."""
     until = perf_counter() + given.seconds
-    grammar = {"general": given.general, "whole": given.whole}
+    grammar = {"general": given.general, "whole": given.whole, "tables": given.tables}
     if given.kind == "cpu":
         from interpreted import patch
 
@@ -337,12 +342,13 @@ def compared(given: argparse.Namespace, share: int) -> Counter[str]:
             config: Any = importlib.import_module("gt4py.cartesian.config")
             config.cache_settings["root_path"] = name
         for number in itertools.count(given.first + 1 + share, given.processes):
-            if found.total() * given.processes >= given.count or perf_counter() > until:
+            made = (found.total() - found[REFUSED]) * given.processes
+            if made >= given.count or perf_counter() > until:
                 break
             try:
                 found[_beside(given.kind, number, folder, **grammar)] += 1
             except ProgramError:
-                continue
+                found[REFUSED] += 1
             except Exception as error:  # whatever fails is a fault of a target
                 found["different"] += 1
                 what = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
@@ -359,6 +365,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--general", action="store_true", help="with loops, levels, components")
     parser.add_argument("--whole", action="store_true", help="with the whole language")
+    parser.add_argument("--tables", action="store_true", help="all of them with tables")
     given = parser.parse_args()
     if given.processes == 1:
         found = compared(given, 0)

@@ -10,6 +10,7 @@ from drawing_modules import ARGUMENTS, DTYPES, EXTERNALS, IMPORTS, MODULE, MORE_
 from drawing_more import TYPED, VECTORS
 from drawing_scope import PLANES, Scope
 from drawing_statements import statement
+from drawing_tables import AROUND, table_arguments
 from drawing_values import temporary, value
 from hypothesis import strategies as st
 
@@ -92,17 +93,23 @@ def program(
     general: bool = False,
     whole: bool = False,
     peer: bool = False,
+    tables: bool | None = None,
 ) -> str:
     """Return the text that belongs to a number, with computations of some orders.
 
     A `general` one has loops, levels that only a run knows and components; a `whole` one also has
-    regions, fields and temporaries with fewer axes, functions, and every other spelling. One for a
-    `peer` has temporaries that are zero first, no choices in expressions, no powers of float32, no
-    levels of the run beside the point and none outside of arrays: GT4Py's backends differ there.
+    regions, fields and temporaries with fewer axes, functions, and every other spelling. Where
+    `tables` does not say it, one in four of these has neighbours by table, and no offsets along I
+    and J. One for a `peer` has temporaries that are zero first, no choices in expressions, no
+    powers of float32, no levels of the run beside the point and none outside of arrays: GT4Py's
+    backends differ there. It has no tables.
     """
     general = general or whole
     scope = Scope(Random(seed), general=general, whole=whole, peer=peer)
     text = WHOLE_HEAD if whole else GENERAL_HEAD if general else HEAD
+    if whole and not peer and (seed % 4 == 3 if tables is None else tables):
+        scope.slots = scope.number(1, 8), scope.number(1, 8)
+        text = _with_tables(scope)
     if whole:
         text += (
             IMPORTS
@@ -117,6 +124,12 @@ def program(
             intervals.reverse()
         text += _computation(scope, intervals)
     return text + "    with computation(PARALLEL), interval(...):\n" + _last(scope)
+
+
+def _with_tables(scope: Scope) -> str:
+    """Return the head of a program that has tables."""
+    fields, mark, scalars = WHOLE_HEAD[len(MODULE) :].partition("    s: np.float64")
+    return MODULE + AROUND + fields + table_arguments(scope.slots) + mark + scalars
 
 
 def _computation(scope: Scope, intervals: list[str]) -> str:

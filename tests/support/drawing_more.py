@@ -65,10 +65,10 @@ def _in_regions(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
 def _choice(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
     """Return a choice of three, or one that is made when the program is compiled.
 
-    GT4Py looks at names in the branch that it leaves out.
+    The branch that is left out then breaks rules, which GT4Py looks at.
     """
     if scope.number(0, 5) == 0 and not scope.peer:
-        return f"{pad}if __INLINED(COUNT > 2):\n{pad}{_INDENT}x = unknown[1, 0, 0] + missing(a)\n"
+        return f"{pad}if __INLINED(COUNT > 2):\n{pad}{_INDENT}x = x[1, 0, 0] + mean(o)\n"
     if scope.number(0, 3) == 0:
         tests = [f"if __INLINED({scope.pick(*(_KNOWN[:-1] if scope.peer else _KNOWN))})", "else"]
     else:

@@ -8,8 +8,10 @@ __all__ = ["place", "test"]
 
 #: Fields with fewer axes, and the bases of levels.
 _FEWER = ("hi", "hi[1]", "hj[-1]", "hik[1, -1]", "hjk[0, 1]", "hjk", "base", "h[0, 1]")
+_FEWER_HERE = ("hi", "hj", "hik[0, -1]", "hjk[0, 1]", "hjk", "base", "h")
 #: What offsets look like that name axes.
 _NAMED = ("I+1", "I-1", "J+1", "I-1, J+1", "K+1", "I+1, K-1", "J-1, K+1")
+_NAMED_HERE = ("K+1", "K-1")
 
 
 def place(scope: Scope) -> str:
@@ -17,24 +19,25 @@ def place(scope: Scope) -> str:
     own = scope.written | scope.here
     # GT4Py takes no index of a component in which K stands.
     half, third = ("base % 2", "base % 3") if scope.peer else ("K % 2", "K % 3")
+    named = _NAMED_HERE if scope.has_tables else _NAMED
     match scope.number(0, 9):
         case 0:
             return scope.pick("K", "(K * 2 - q)", "(K % 3)", "float64(K)", "(0.5 * K)")
         case 1:
-            return scope.pick(*_FEWER)
+            return scope.pick(*(_FEWER_HERE if scope.has_tables else _FEWER))
         case 2 if scope.declared - {"flag"}:
             return _declared(scope)
         case 3:
-            return f"{scope.pick(*READ_ONLY)}[{scope.pick(*_NAMED)}]"
+            return f"{scope.pick(*READ_ONLY)}[{scope.pick(*named)}]"
         case 4:
             return f"gg.A[{scope.pick('3', 'm % 4')}, {scope.pick('0', third, 'base % 3')}]"
         case 5 if not (scope.looping or scope.in_region or "e" in own):
-            return f"e[{scope.number(-1, 1)}, 0, 0][{scope.pick('0', 'm % 2')}]"
+            return f"e[{scope.beside(1)}, 0, 0][{scope.pick('0', 'm % 2')}]"
         case 6 if scope.has_levels and (scope.order != "PARALLEL" or "d" not in own):
             level = scope.pick("K", "2", "base % 4")
             return f"d.at(K=0 + {level}, ddim=[{scope.pick('0', 'm % 3', third)}])"
         case 8 | 9:
-            beside = 0 if "mm" in own else scope.number(-1, 1)
+            beside = 0 if "mm" in own else scope.beside(1)
             return scope.pick(
                 *("few", "small", "fed", "ground", "tiny", "low", "tint", "times", "kn[-1]"),
                 *("kd.A[0]", f"kd[{beside}][1]", "gi.A[m % 6]" if scope.peer else "gi.A[m]"),
@@ -64,8 +67,7 @@ def test(scope: Scope) -> str:
         "m % 4 == K",
         "base > K",
         *("o", "on", "wet", "not wet or o", "m == Phase.ICE", "COUNT > times"),
-        "o[1, 0, 0]",
-        "not o[0, -1, 0]",
+        *(("o[0, 0, 1]", "not o") if scope.has_tables else ("o[1, 0, 0]", "not o[0, -1, 0]")),
         "isnan(x)",
         "hi > hj",
         "hik[0, 0] < K",

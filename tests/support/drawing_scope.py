@@ -29,6 +29,7 @@ class Scope:
     general: bool = False
     whole: bool = False
     peer: bool = False
+    slots: tuple[int, int] = (0, 0)
     loops: int = 0
     looping: bool = False
     in_region: bool = False
@@ -40,9 +41,18 @@ class Scope:
         return self.random.randint(low, high)
 
     @property
+    def has_tables(self) -> bool:
+        """Whether neighbours are named by tables with `slots` columns, and nothing is beside."""
+        return self.slots[0] > 0
+
+    def beside(self, most: int) -> int:
+        """Return an offset along I or J."""
+        return 0 if self.has_tables else self.number(-most, most)
+
+    @property
     def is_narrow(self) -> bool:
         """Whether statements here read no temporaries beside the point."""
-        return self.looping or self.in_region
+        return self.looping or self.in_region or self.has_tables
 
     @property
     def has_levels(self) -> bool:

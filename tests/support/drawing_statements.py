@@ -32,7 +32,8 @@ def _loop(scope: Scope, pad: str, nest: int) -> str:
     """Return a loop of few turns, whose number differs from point to point."""
     scope.loops += 1
     count = f"count{scope.loops}"
-    text = f"{pad}{count} = 0\n{pad}while {count} < {scope.pick('2', 'm % 4', 'q')}"
+    named = ("near[0] + 1", "m[far] % 4", "max_over(edge)") if scope.has_tables else ()
+    text = f"{pad}{count} = 0\n{pad}while {count} < {scope.pick('2', 'm % 4', 'q', *named)}"
     text += f" and ({condition(scope)}):\n" if scope.number(0, 2) == 0 else ":\n"
     around, scope.looping = scope.looping, True
     for _ in range(scope.number(1, 2)):

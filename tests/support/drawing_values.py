@@ -5,11 +5,14 @@ from __future__ import annotations
 from drawing_library import constant, library, property_of, whole
 from drawing_places import place, test
 from drawing_scope import OUTPUTS, READ_ONLY, Scope
+from drawing_tables import called, entry, named, table_test, table_value
 
 __all__ = ["condition", "read", "temporary", "value", "whole_number"]
 
 
 def condition(scope: Scope) -> str:
+    if scope.has_tables and scope.number(0, 2) == 0:
+        return table_test(scope, _plain(scope))
     if scope.whole and scope.number(0, 2) == 0:
         return property_of(scope, read(scope)) if scope.number(0, 4) == 0 else test(scope)
     compared = f"{read(scope)} {scope.pick('<', '>=', '!=')} {_leaf(scope)}"
@@ -26,6 +29,8 @@ def value(scope: Scope, depth: int) -> str:
     if depth == 0 or scope.number(0, 4) == 0:
         return _leaf(scope)
     one, two = value(scope, depth - 1), value(scope, depth - 1)
+    if scope.has_tables and scope.number(0, 9) == 0:
+        return called(scope)
     if scope.whole and scope.number(0, 5) == 0:
         return library(scope, one, two)
     match scope.number(0, 9):
@@ -45,9 +50,11 @@ def value(scope: Scope, depth: int) -> str:
 
 
 def whole_number(scope: Scope) -> str:
-    names = ["m", *(("n", "m[1, 0, 0]") if "n" in scope.written else ())]
+    beside = "m" if scope.has_tables else "m[1, 0, 0]"
+    names = ["m", *(("n", beside) if "n" in scope.written else ())]
     names += ["K", "base"] if scope.whole else []
     names += ["THIS_K"] if scope.whole and not scope.peer else []
+    names += [entry(scope), named(scope, "m", "base", "low")] if scope.has_tables else []
     left = scope.pick(*names) if len(names) > 1 else "m"
     number = f"{left} {scope.pick('+', '-', '*', '%')} {scope.pick('q', '2', '-3', 'm')}"
     if scope.whole and scope.number(0, 1):
@@ -66,12 +73,12 @@ def _leaf(scope: Scope) -> str:
 def _at_level(scope: Scope) -> str:
     """Return what is looked up: at a level of the run, in a table, or a component."""
     index = scope.pick("K", "2", "m % 5", *(("K - 1",) if scope.peer else ("m", "K - q")))
-    side = 0 if scope.peer else 1
+    side = 0 if scope.peer or scope.has_tables else 1
     match scope.number(0, 6):
         case 4:
             return "f"
         case 0:
-            return f"g.A[{scope.pick('1', 'm % 5', 'm' if side else '3')}]"
+            return f"g.A[{scope.pick('1', 'm % 5', 'm' if not scope.peer else '3')}]"
         case 1:
             level = 0 if scope.order == "PARALLEL" else scope.number(-1, 1)
             return f"d[0, 0, {level}][{scope.pick('0', '1', 'm % 3', 'q - 1')}]"
@@ -89,20 +96,29 @@ def _at_level(scope: Scope) -> str:
 
 
 def read(scope: Scope) -> str:
+    if scope.has_tables and scope.number(0, 3) == 0:
+        return table_value(scope, _plain(scope))
     if scope.whole and scope.number(0, 3) == 0:
         return place(scope)
     if scope.general and scope.number(0, 4) == 0:
         return _at_level(scope)
     kind = scope.number(0, 9)
     if kind == 3:
-        return scope.pick("h", "h[1, -1]", "w", "w[-1]", "m")
+        return scope.pick("h", "h" if scope.has_tables else "h[1, -1]", "w", "w[-1]", "m")
     if kind > 7:
         name = scope.pick(*OUTPUTS)
         return f"{name}[0, 0, {_level(scope, name)}]"
     if kind > 3 and scope.first:
         return temporary(scope)
-    i, j, k = scope.number(-2, 2), scope.number(-2, 2), scope.number(-1, 1)
+    i, j, k = scope.beside(2), scope.beside(2), scope.number(-1, 1)
     return f"{scope.pick(*READ_ONLY)}[{i}, {j}, {k}]"
+
+
+def _plain(scope: Scope) -> str:
+    """Return what may stand in a loop over columns, or beside it: it has no tables."""
+    if scope.first and scope.number(0, 1):
+        return temporary(scope)
+    return scope.pick("a", "b[0, 0, 1]", "c[0, 0, -1]", "K", "s", "0.5", "h", "m", "hi", "y")
 
 
 def temporary(scope: Scope) -> str:

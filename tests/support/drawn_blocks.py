@@ -47,8 +47,10 @@ def drawn_cut(seed: int, meaning: Program) -> Cut:
     fields = {one.name: one for one in meaning.fields}
     fed = fields["x"].written and not fields["x"].read and fields["a"].read
     bounded = [dim for dim in SIZES if dim != "up" or random.random() < 0.3]
+    # Tables name points of all blocks along I.
+    cut = list(SIZES.items())[1 if meaning.gathers else 0 : 2]
     return Cut(
-        chunks={dim: random.randint(1, size) for dim, size in list(SIZES.items())[:2]},
+        chunks={dim: random.randint(1, size) for dim, size in cut},
         boundary={dim: random.choice(_SIDES) for dim in bounded},
         ranks=random.randint(1, 3),
         steps=random.randint(1, 3),
@@ -108,8 +110,13 @@ def _dataset(meaning: Program, seed: int) -> xr.Dataset:
     types = {one.name: one.dtype for one in meaning.fields}
     dims = dict(zip(Axis, SIZES, strict=True))
     found: dict[str, Any] = {}
+    slots = {table.name: table.slots for table in meaning.tables}
+    naming = {gather.index.partition(".")[0] for gather in meaning.gathers}
     for one in used_fields(meaning):
         name = one.name.partition(".")[0]
+        if name in slots or name in naming:
+            found[name] = _table(name, one.dtype, slots.get(name), name in naming, random)
+            continue
         extra = shapes.get(name, ())
         axes = [dims[axis] for axis in reversed(one.axes)]
         found[name] = _values(name, axes, extra, one.dtype, random)
@@ -117,6 +124,16 @@ def _dataset(meaning: Program, seed: int) -> xr.Dataset:
         dtype = types[lookup.name]
         found[lookup.name] = _values(lookup.name, [], lookup.shape, dtype, random)
     return xr.Dataset(found)
+
+
+def _table(
+    name: str, dtype: DType, slots: int | None, naming: bool, random: np.random.Generator
+) -> tuple[tuple[str, ...], Any]:
+    """Return a table, whose columns may come first, or one column; it may be `naming` points."""
+    dims, values = _values(name, ["east"], () if slots is None else (slots,), dtype, random)
+    if naming:
+        values[...] = random.integers(-int(random.integers(0, 2)), SIZES["east"], values.shape)
+    return (dims[::-1], values.T) if random.random() < 0.3 else (dims, values)
 
 
 def _values(
