@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from halocline_engine.distribute.grid.boundary import local
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.resident.plan import Choice, ResidentPlan, plan_resident
 from halocline_engine.distribute.stencils.demand import Demand, Supply
@@ -82,16 +84,19 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
 
 
 def resident_demand(checked: Checked, options: Options) -> Demand:
-    """Return what a job asks for whose blocks stay in memory."""
-    steps_per_pass = 1 if _wraps_levels(checked.layout) else options.steps_per_pass
-    return Demand.of(checked, steps_per_pass=steps_per_pass, in_memory=True)
+    """Return what a job asks for whose blocks stay in memory.
+
+    They have all levels, so that those beyond the ends of a periodic column are made of the others.
+    """
+    layout = checked.layout
+    i, j, k = layout.lines
+    steps_per_pass = 1 if _wraps_levels(layout) else options.steps_per_pass
+    demand = Demand.of(checked, steps_per_pass=steps_per_pass, in_memory=True)
+    return replace(demand, layout=replace(layout, lines=(i, j, local(k, k.size))))
 
 
 def _wraps_levels(layout: Layout) -> bool:
-    """Whether several steps without an exchange would compute levels beyond the data.
-
-    Intervals, levels of the run and what is summed up over levels would mean other levels there.
-    """
+    """Whether levels beyond the data are made of others after each step, so that none are fused."""
     return layout.lines[2].endless and any(layout.reach[2])
 
 
