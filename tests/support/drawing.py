@@ -54,6 +54,8 @@ _SPLITS = (
 _GIVEN = (("0, FIRST", "FIRST, None"), ("0, TOP", "TOP, None"))
 #: With bounds that only a run knows.
 _OF_THE_RUN = (("1, q",), ("q, None",), ("0, base",), ("base, None",))
+#: How many columns tables may have.
+_SLOTS = (1, 2, 2, 3, 3, 4, 6, 8)
 #: Temporaries that are zero first in programs for a peer.
 _ZERO = ("t", "u", "v")
 
@@ -108,7 +110,7 @@ def program(
     scope = Scope(Random(seed), general=general, whole=whole, peer=peer)
     text = WHOLE_HEAD if whole else GENERAL_HEAD if general else HEAD
     if whole and not peer and (seed % 4 == 3 if tables is None else tables):
-        scope.slots = scope.number(1, 8), scope.number(1, 8)
+        scope.slots = scope.random.choice(_SLOTS), scope.random.choice(_SLOTS)
         text = _with_tables(scope)
     if whole:
         text += (

@@ -20,14 +20,14 @@ from halocline_engine.schedule.plan import plan
 
 DOMAINS = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(LEVELS, LEVELS + 1))
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
-#: Programs that are drawn from these numbers keep the rules of the language.
-KEPT = (158, 41, 2, 89)
+#: Programs that are drawn from these numbers keep the rules of the language; the last has tables.
+KEPT = (158, 41, 2, 89, 47)
 
 
 def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     patch(monkeypatch)
 
-    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=QUIET)
+    @settings(max_examples=34, deadline=None, derandomize=True, suppress_health_check=QUIET)
     @given(whole_programs(), DOMAINS, st.sampled_from(LAYOUTS), st.integers(0, 9))
     def same_bits(text: str, domain: Domain, layout: str, seed: int) -> None:
         try:
