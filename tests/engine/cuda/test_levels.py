@@ -18,7 +18,9 @@ from differential import (
     judged,
     run,
 )
-from emulation.machine import EmulatedMachine
+from emulation.machine import EmulatedArtifact, EmulatedMachine
+from general_runs import given_arrays, ran
+from general_runs import judged as general_judged
 from kept import device_code
 from numpy.lib.stride_tricks import as_strided
 
@@ -57,6 +59,18 @@ def stencil(u: Field[float64], m: Field[IJ, float32], p: Field[K, float64], x: F
         with interval(-1, None):
             x = u[0, 0, -1] * p[-1] + u**3
             y = u
+"""
+MIXED = """
+def mixed(
+    c: Field[float32], a: Field[float64], n: Field[int32], x: Field[float64], y: Field[float64]
+):
+    with computation(PARALLEL):
+        with interval(0, -1):
+            x = n + 0.5
+            y = 1.5 if n > 0 else a
+        with interval(-1, None):
+            x = c + 0.5
+            y = 1.5 if c > float32(0.25) else a
 """
 PLACES = {"a": At.CENTRE, "b": At.CENTRE, "f": At.FACE, "x": At.FLAT}
 ORDERS: tuple[dict[str, Any], ...] = ({}, {"descending": True}, {"shuffled": 3})
@@ -235,3 +249,14 @@ def test_nvidias_compiler_takes_threads_along_k(architecture: str) -> None:
     # Division of doubles is a call, which saves a register or two.
     assert used.stack <= 16
     assert used.registers <= 64
+
+
+def test_sections_that_convert_and_compare_other_types_have_their_own(
+    emulation_folder: Path,
+) -> None:
+    meaning, facts = front(MIXED)
+    domain = (9, 7, 12)
+    own = given_arrays(meaning, facts, domain, "along K", seed=3)
+    expected = general_judged(meaning, facts, own, domain)
+    artifact = EmulatedArtifact(plan(meaning, facts), emulation_folder)
+    assert_same(ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)

@@ -57,8 +57,11 @@ def merged(plan: LevelPlan, refs: Sequence[Ref]) -> Tree:
         [(n, 0 if plan.terms[n].invariant else shift + at) for n, at in term.operands]
         for term, (_, shift) in zip(terms, refs, strict=True)
     ]
-    parts = tuple(merged(plan, each) for each in zip(*operands, strict=True))
-    return Head(terms[0].node, parts)
+    places = list(zip(*operands, strict=True))
+    # Conversions and comparisons of other types have the same operator.
+    if any(len({plan.terms[number].node.dtype for number, _ in each}) > 1 for each in places):
+        return Select(tuple(refs))
+    return Head(terms[0].node, tuple(merged(plan, each) for each in places))
 
 
 def selects(tree: Tree) -> Iterator[Select]:
