@@ -21,6 +21,7 @@ from halocline_engine.backends.cpu.text.layout import Layout
 from halocline_engine.backends.reference.multiply_add import multiply_add
 from halocline_engine.backends.reference.values import FUNCTIONS
 from halocline_engine.ir.types import DType
+from halocline_engine.language.parsing import parsed
 from halocline_engine.schedule.nodes import Schedule
 
 
@@ -125,12 +126,13 @@ class _NumpyNumbers(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if not isinstance(node.value, float):
             return node
-        return ast.parse(f"np.float64({node.value!r})", mode="eval").body
+        function = ast.Attribute(ast.Name("np", ast.Load()), "float64", ast.Load())
+        return ast.Call(function, [node], [])
 
 
 def _emit(schedule: Schedule, layout: Layout) -> Module:
     module = emit(schedule, layout)
-    return replace(module, text=ast.unparse(_NumpyNumbers().visit(ast.parse(module.text))))
+    return replace(module, text=ast.unparse(_NumpyNumbers().visit(parsed(module.text))))
 
 
 def patch(monkeypatch: Any) -> None:

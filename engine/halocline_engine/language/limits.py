@@ -13,6 +13,7 @@ import tokenize
 from dataclasses import dataclass
 
 from halocline_engine.errors import LimitError, SyntaxRuleError
+from halocline_engine.language.parsing import parsed
 from halocline_engine.language.source import START, Place, fault
 
 __all__ = ["LIMITS", "Limits", "check_text", "check_tree", "python_tree"]
@@ -201,7 +202,7 @@ def _too_large(what: str, got: int, most: int, place: Place) -> LimitError:
 def python_tree(text: str, hint: str) -> ast.Module:
     """Return what Python's parser makes of a text; `hint` says what to do where it is too deep."""
     try:
-        return ast.parse(text)
+        return parsed(text)
     except SyntaxError as error:
         place = Place(max(error.lineno or 1, 1), max(error.offset or 1, 1))
         raise _not_python(error.msg, place) from error

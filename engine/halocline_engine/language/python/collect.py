@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from halocline_engine.errors import SourceError
+from halocline_engine.language.parsing import parsed
 
 __all__ = ["LANGUAGE", "Piece", "collect", "type_text"]
 
@@ -162,7 +163,7 @@ def _definition(function: FunctionType) -> tuple[ast.FunctionDef, str, str, int]
     try:
         lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or ""
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        tree = parsed(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError) as error:
         raise SourceError(
             f"The text of the function '{function.__name__}' cannot be found.",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from halocline_engine.errors import SourceError
+from halocline_engine.language.parsing import parsed
 from halocline_engine.language.python.collect import Piece, collect
 
 __all__ = [
@@ -82,7 +83,7 @@ def parameters(source: Source, name: str | None = None) -> tuple[str, ...]:
     The stencil is the function called `name`, or else the only one with a `with computation(...)`.
     """
     try:
-        tree = ast.parse(source.text)
+        tree = parsed(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]

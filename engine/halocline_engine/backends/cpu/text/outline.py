@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
+from halocline_engine.language.parsing import parsed
+
 __all__ = ["outlined"]
 
 #: Nodes of Python's syntax tree in a function that is left whole, and in a part of a longer one;
@@ -22,7 +24,7 @@ def outlined(text: str, prefix: str) -> tuple[str, tuple[str, ...]]:
     """Return the text of a function, with parts before it where it is long, and their names."""
     if len(text) * 5 < _WHOLE:  # a character weighs 5 nodes at most: those of loops are long
         return text, ()
-    tree = ast.parse(text)
+    tree = parsed(text)
     (function,) = tree.body
     assert isinstance(function, ast.FunctionDef)
     if _weight(function) <= _WHOLE:

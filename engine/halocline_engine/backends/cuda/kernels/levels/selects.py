@@ -57,7 +57,7 @@ def merged(plan: LevelPlan, refs: Sequence[Ref]) -> Tree:
         [(n, 0 if plan.terms[n].invariant else shift + at) for n, at in term.operands]
         for term, (_, shift) in zip(terms, refs, strict=True)
     ]
-    places = list(zip(*operands, strict=True))
+    places: list[tuple[Ref, ...]] = list(zip(*operands, strict=True))
     # Conversions and comparisons of other types have the same operator.
     if any(len({plan.terms[number].node.dtype for number, _ in each}) > 1 for each in places):
         return Select(tuple(refs))
