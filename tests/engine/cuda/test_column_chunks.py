@@ -40,7 +40,13 @@ from halocline_engine.backends.cuda.kernels.column_chunks.tile import chunks_fit
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import windows_of
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
 from halocline_engine.backends.cuda.kernels.kind import BlockMemory
-from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
+from halocline_engine.backends.cuda.model.entries import (
+    Entry,
+    Stride,
+    Variant,
+    arrays_of,
+    entries_of,
+)
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.made_fields import with_made_fields
@@ -381,6 +387,19 @@ def test_blocks_have_memory_for_the_temporaries_of_their_columns() -> None:
     assert tile is not None
     assert tile.blocks == 0
     assert not tuple(block_memory(schedule, {entry.name: tile}, domain))
+
+
+def test_temporaries_along_i_are_in_no_memory_of_blocks() -> None:
+    """They have no windows, so they would be looked up as arrays of the domain there."""
+    entry, schedule, variant, tile = entry_and_tile(SOLVE.format("float64"))
+    assert tile is not None
+    number = [name for name, _ in arrays_of(schedule)].index("t")
+    along_i = (Stride.ONE, Stride.ANY, Stride.ANY)
+    kinds = [n if at != number else len(variant.kinds) for at, n in enumerate(variant.arrays)]
+    other = replace(variant, arrays=tuple(kinds), kinds=(*variant.kinds, along_i))
+    assert windows_of(entry, schedule, variant, tile) is not None
+    assert windows_of(entry, schedule, other, tile) is None
+    assert chunks_fitted(tile, entry, schedule, other, (64, 64, 40)) is None
 
 
 def test_who_gets_another_kind() -> None:

@@ -145,6 +145,10 @@ def uncut_windows(
     }
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     along = every - irregular
+    # What has no window is looked up as an array of the domain, which memory of a block is not.
+    placed = {name for slot in placement.block for name in slot.names}
+    if not placed - placement.close <= along:
+        return None
     if sum(sizes[name] for name in along) <= sum(sizes[name] for name in every & irregular):
         return None
     found: list[PassWindows] = []
