@@ -237,6 +237,12 @@ def component(d: Field[(float64, (3,))], x: Field[float64], m: Field[int32], s: 
             d[0, 0, 0][2] = s
             turns += 1
 """
+NEVER_WRITTEN = """
+def never_written(d: Field[(float64, (2, 2))], x: Field[float64], m: Field[int32]):
+    with computation(PARALLEL), interval(...):
+        d[0, 0, 0][1, m % 2] = 3.0
+        x = 2.0 * d[0, 0, 0][m % 2, 1]
+"""
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -246,8 +252,10 @@ def test_loads_of_what_was_written_come_after_it(cupy: Any, order: Any) -> None:
     m = np.array(drawn(shape) * 3, np.int32, order=order)
     x, a = (np.array(drawn(shape, seed), order=order) for seed in (1, 2))
     d = np.array(np.stack([drawn(shape, seed) for seed in (3, 4, 5)], axis=-1), order=order)
+    four = np.array(drawn((*shape, 2, 2), 6), order=order)
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
         (CHOSEN, {"x": x, "a": a, "m": m}),
+        (NEVER_WRITTEN, {"d": four, "x": x, "m": m}),
         (COMPONENT, {"d": d, "x": x, "m": m, "s": 7.0}),
     )
     for text, arrays in cases:

@@ -213,9 +213,24 @@ def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
     with computation(FORWARD), interval(1, None):
         x = a if m < 1 else x[0, 0, -1]
 """
-    schedule = scheduled(chosen)
-    variant = usual_variant(schedule)
-    code = " ".join(emit(schedule, variant, tiles_of(schedule, variant, (32, 4, 9))).split())
+    code = _one_line(scheduled(chosen))
     assert "double* __restrict__ f0" in code
     assert "const double* f1" in code
     assert "const int* f2" in code
+
+
+def test_what_is_written_under_conditions_is_never_taken_for_constant() -> None:
+    """NVCC finds that two of the components are never written, so they would count as constant."""
+    never_written = """
+def never_written(d: Field[(float64, (2, 2))], x: Field[float64], m: Field[int32]):
+    with computation(PARALLEL), interval(...):
+        d[0, 0, 0][1, m % 2] = 3.0
+        x = 2.0 * d[0, 0, 0][m % 2, 1]
+"""
+    code = _one_line(scheduled(never_written))
+    assert "double* __restrict__ f0, const int* f1, double* f2, double* f3, double* f4," in code
+
+
+def _one_line(schedule: Schedule) -> str:
+    variant = usual_variant(schedule)
+    return " ".join(emit(schedule, variant, tiles_of(schedule, variant, (32, 4, 9))).split())

@@ -143,8 +143,9 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follo
         case Pointer(array):
             const = "" if array in entry.written else "const "
             # What nothing else writes may be loaded at any time, also before the kernel waits. NVCC
-            # merges loads of two branches, and if one array is const takes the other for const too.
-            apart = variant.disjoint and not follows and not (const and entry.reads_back)
+            # merges loads of two branches, and if one array is const takes the other for const too;
+            # it is if NVCC finds that no condition for a store to it can hold.
+            apart = variant.disjoint and not follows and array not in entry.maybe_constant
             alone = "__restrict__ " if apart else ""
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):

@@ -14,7 +14,7 @@ from typing import TypeAlias, assert_never
 from halocline_engine.backends.cuda.model.staged import Staged, between, merged, staged_at
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.ir.nodes import Interval, Parameter
+from halocline_engine.ir.nodes import Assign, Interval, Parameter
 from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import assignments, expressions, reads, walk
@@ -91,9 +91,10 @@ class Entry:
 
     `arrays` are the fields and buffers that it touches, `written` those of them that it writes and
     `scalars` the scalar arguments that it reads, each in the order of the schedule. `level_at_hand`
-    says that it runs on the one level that it is launched for, `reads_back` that it reads arrays
-    that it writes; `staged` what its blocks run one after the other. `narrow` are the masks that
-    hold in few rows or columns.
+    says that it runs on the one level that it is launched for; `staged` what its blocks run one
+    after the other. Where it reads what it writes, `maybe_constant` are the arrays that it writes
+    nowhere or under conditions alone, which may never hold. `narrow` are the masks that hold in few
+    rows or columns.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Entry:
     written: tuple[str, ...]
     scalars: tuple[str, ...]
     staged: Staged | None = None
-    reads_back: bool = False
+    maybe_constant: frozenset[str] = frozenset()
     narrow: frozenset[str] = frozenset()
 
     @property
@@ -310,6 +311,7 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
     written = {assign.target for body in bodies for assign in assignments(body)}
     found = {read.name for body in bodies for read in reads(body)}
     touched = written | found
+    surely = {one.target for body in bodies for one in body if isinstance(one, Assign)}
     parameters_read = {
         node.name
         for body in bodies
@@ -325,6 +327,6 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
         arrays=arrays,
         written=tuple(array for array in arrays if array in written),
         scalars=tuple(s.name for s in schedule.program.scalars if s.name in parameters_read),
-        reads_back=not written.isdisjoint(found),
+        maybe_constant=frozenset(touched - surely if written & found else ()),
         narrow=narrow_masks(schedule.program) & found,
     )
