@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 from device_streams import own_stream
-from programs import COLUMNS, DIFFUSION, MASKED, drawn, levels_schedule, scheduled
+from programs import (
+    CHOSEN,
+    COLUMNS,
+    COMPONENT,
+    DIFFUSION,
+    MASKED,
+    NEVER_WRITTEN,
+    drawn,
+    levels_schedule,
+    scheduled,
+)
 from tile_choices import changed
 
 import halocline_engine as he
@@ -223,28 +233,6 @@ def test_auto_is_the_device(machine: CudaMachine) -> None:
     assert he.stencil(DIFFUSION).target == "cuda"
 
 
-CHOSEN = """
-def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
-    with computation(FORWARD), interval(1, None):
-        x = a if m < 1 else x[0, 0, -1]
-"""
-COMPONENT = """
-def component(d: Field[(float64, (3,))], x: Field[float64], m: Field[int32], s: float64):
-    with computation(PARALLEL), interval(...):
-        turns = 0
-        while turns < 2:
-            x = 2.0 + d[0, 0, 0][m % 3]
-            d[0, 0, 0][2] = s
-            turns += 1
-"""
-NEVER_WRITTEN = """
-def never_written(d: Field[(float64, (2, 2))], x: Field[float64], m: Field[int32]):
-    with computation(PARALLEL), interval(...):
-        d[0, 0, 0][1, m % 2] = 3.0
-        x = 2.0 * d[0, 0, 0][m % 2, 1]
-"""
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_loads_of_what_was_written_come_after_it(cupy: Any, order: Any) -> None:
     """NVCC merges loads of both choices, and moved them before the store."""
@@ -252,7 +240,7 @@ def test_loads_of_what_was_written_come_after_it(cupy: Any, order: Any) -> None:
     m = np.array(drawn(shape) * 3, np.int32, order=order)
     x, a = (np.array(drawn(shape, seed), order=order) for seed in (1, 2))
     d = np.array(np.stack([drawn(shape, seed) for seed in (3, 4, 5)], axis=-1), order=order)
-    four = np.array(drawn((*shape, 2, 2), 6), order=order)
+    four = np.array(np.stack([np.stack([a, x], axis=-1)] * 2, axis=-1), order=order)
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
         (CHOSEN, {"x": x, "a": a, "m": m}),
         (NEVER_WRITTEN, {"d": four, "x": x, "m": m}),

@@ -26,11 +26,14 @@ from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Level, Levels, Schedule, Section
 
 __all__ = [
+    "CHOSEN",
     "COLUMNS",
+    "COMPONENT",
     "DIFFUSION",
     "FILLED",
     "LEVELS",
     "MASKED",
+    "NEVER_WRITTEN",
     "SCALED",
     "Box",
     "drawn",
@@ -56,6 +59,30 @@ def diffusion(inp: Field[float64], coeff: Field[float64], out: Field[float64]):
         fly = 0.0 if fly * (inp[0, 1, 0] - inp) > 0.0 else fly
         out = inp - coeff * (flx - flx[-1, 0, 0] + fly - fly[0, -1, 0])
 """
+#: Conditions choose between arrays of which kernels write some.
+CHOSEN = """
+def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
+    with computation(FORWARD), interval(1, None):
+        x = a if m < 1 else x[0, 0, -1]
+"""
+COMPONENT = """
+def component(d: Field[(float64, (3,))], x: Field[float64], m: Field[int32], s: float64):
+    with computation(PARALLEL), interval(...):
+        turns = 0
+        while turns < 2:
+            x = 2.0 + d[0, 0, 0][m % 3]
+            d[0, 0, 0][2] = s
+            turns += 1
+"""
+#: No condition for a store to the first two components ever holds.
+NEVER_WRITTEN = """
+def never_written(d: Field[(float64, (2, 2))], x: Field[float64], m: Field[int32]):
+    with computation(PARALLEL), interval(...):
+        d[0, 0, 0][1, m % 2] = 3.0
+        x = 2.0 * d[0, 0, 0][m % 2, 1]
+"""
+
+
 #: Fields that are updated in place where a condition holds, and one that always is.
 FILLED = """
 def filled(a: Field[float64], b: Field[float64], c: Field[float64], limit: float64):

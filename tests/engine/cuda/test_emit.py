@@ -11,7 +11,16 @@ from dataclasses import replace
 import pytest
 from cubin import Resources
 from nvidia import ARCHITECTURES, compiled
-from programs import COLUMNS, DIFFUSION, MASKED, SCALED, levels_schedule, scheduled
+from programs import (
+    CHOSEN,
+    COLUMNS,
+    DIFFUSION,
+    MASKED,
+    NEVER_WRITTEN,
+    SCALED,
+    levels_schedule,
+    scheduled,
+)
 
 from halocline_engine.backends.cuda.build import CudaArtifact, CudaBackend
 from halocline_engine.backends.cuda.emit import emit
@@ -208,12 +217,7 @@ def test_nvidias_compiler_takes_every_variant() -> None:
 
 def test_what_is_read_back_is_never_taken_for_constant() -> None:
     """NVCC merges loads of both choices; of a constant array, it moves them before the store."""
-    chosen = """
-def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
-    with computation(FORWARD), interval(1, None):
-        x = a if m < 1 else x[0, 0, -1]
-"""
-    code = _one_line(scheduled(chosen))
+    code = _one_line(scheduled(CHOSEN))
     assert "double* __restrict__ f0" in code
     assert "const double* f1" in code
     assert "const int* f2" in code
@@ -221,13 +225,7 @@ def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
 
 def test_what_is_written_under_conditions_is_never_taken_for_constant() -> None:
     """NVCC finds that two of the components are never written, so they would count as constant."""
-    never_written = """
-def never_written(d: Field[(float64, (2, 2))], x: Field[float64], m: Field[int32]):
-    with computation(PARALLEL), interval(...):
-        d[0, 0, 0][1, m % 2] = 3.0
-        x = 2.0 * d[0, 0, 0][m % 2, 1]
-"""
-    code = _one_line(scheduled(never_written))
+    code = _one_line(scheduled(NEVER_WRITTEN))
     assert "double* __restrict__ f0, const int* f1, double* f2, double* f3, double* f4," in code
 
 
