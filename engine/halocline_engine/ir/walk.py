@@ -28,11 +28,13 @@ __all__ = [
     "reads_of",
     "rewrite",
     "rewrite_body",
+    "rewrite_once",
     "rewrite_statement",
     "size",
     "statements",
     "targets_of",
     "walk",
+    "with_expressions",
 ]
 
 #: A name and the offset it is read at.
@@ -290,38 +292,74 @@ def rewrite(expr: nodes.Expr, change: Callable[[nodes.Expr], nodes.Expr]) -> nod
     return change(expr if _same(old, new) else _with_children(expr, new))
 
 
+def rewrite_once(expr: nodes.Expr, change: Callable[[nodes.Expr], nodes.Expr]) -> nodes.Expr:
+    """Return the expression with `change` applied to every different node, operands first.
+
+    What `change` returns depends on the node alone. Equal operands, of which substitution makes
+    many, take no time again.
+    """
+    done: dict[nodes.Expr, nodes.Expr] = {}
+
+    def rewritten(one: nodes.Expr) -> nodes.Expr:
+        old = children(one)
+        if not old:
+            return change(one)
+        if one not in done:
+            new = tuple([rewritten(child) for child in old])
+            done[one] = change(one if _same(old, new) else _with_children(one, new))
+        return done[one]
+
+    return rewritten(expr)
+
+
 def rewrite_statement(
     statement: nodes.Statement, change: Callable[[nodes.Expr], nodes.Expr]
 ) -> nodes.Statement:
     """Return the statement with `change` applied to every expression node, operands first."""
-    match statement:
-        case nodes.Assign(_, value, _, level):
-            new = rewrite(value, change)
-            at = None if level is None else rewrite(level, change)
-            same = new is value and at is level
-            return statement if same else replace(statement, value=new, level=at)
-        case nodes.While(condition, body):
-            test, inner = rewrite(condition, change), rewrite_body(body, change)
-            same = test is condition and inner is body
-            return statement if same else replace(statement, condition=test, body=inner)
-        case nodes.If(condition, then, otherwise):
-            new_condition = rewrite(condition, change)
-            new_then = rewrite_body(then, change)
-            new_otherwise = rewrite_body(otherwise, change)
-            if new_condition is condition and new_then is then and new_otherwise is otherwise:
-                return statement
-            return replace(
-                statement, condition=new_condition, then=new_then, otherwise=new_otherwise
-            )
-        case _:
-            assert_never(statement)
+    return with_expressions(statement, lambda expr: rewrite(expr, change))
 
 
 def rewrite_body(
     body: tuple[nodes.Statement, ...], change: Callable[[nodes.Expr], nodes.Expr]
 ) -> tuple[nodes.Statement, ...]:
     """Return a body with `change` applied to every expression node, operands first."""
-    new = tuple(rewrite_statement(statement, change) for statement in body)
+    return _with_all(body, lambda expr: rewrite(expr, change))
+
+
+def with_expressions(
+    statement: nodes.Statement, change: Callable[[nodes.Expr], nodes.Expr]
+) -> nodes.Statement:
+    """Return the statement with `change` applied to its values and conditions as a whole."""
+    match statement:
+        case nodes.Assign(_, value, _, level):
+            new = change(value)
+            at = None if level is None else change(level)
+            same = new is value and at is level
+            return statement if same else replace(statement, value=new, level=at)
+        case nodes.While(condition, body):
+            test, inner = change(condition), _with_all(body, change)
+            same = test is condition and inner is body
+            return statement if same else replace(statement, condition=test, body=inner)
+        case nodes.If(condition, then, otherwise):
+            test, inner, other = (
+                change(condition),
+                _with_all(then, change),
+                _with_all(otherwise, change),
+            )
+            same = test is condition and inner is then and other is otherwise
+            return (
+                statement
+                if same
+                else replace(statement, condition=test, then=inner, otherwise=other)
+            )
+        case _:
+            assert_never(statement)
+
+
+def _with_all(
+    body: tuple[nodes.Statement, ...], change: Callable[[nodes.Expr], nodes.Expr]
+) -> tuple[nodes.Statement, ...]:
+    new = tuple(with_expressions(statement, change) for statement in body)
     return body if _same(body, new) else new
 
 

@@ -31,6 +31,7 @@ from halocline_engine.ir.walk import (
     reads_of,
     rewrite,
     rewrite_body,
+    rewrite_once,
     rewrite_statement,
     statements,
     targets_of,
@@ -121,6 +122,20 @@ def test_rewrite_changes_operands_first() -> None:
     new = rewrite(Unary("-", Cast(F, ONE), F), note)
     assert seen == ["Number", "Cast", "Unary"]
     assert new == Unary("-", Cast(F, Number(F, 2.0)), F)
+
+
+def test_equal_operands_are_rewritten_once() -> None:
+    value: Expr = Read("a", (0, 0, 0), DType.FLOAT64)
+    for _ in range(200):
+        value = Binary("+", value, value, DType.FLOAT64)
+    seen: list[Expr] = []
+
+    def change(expr: Expr) -> Expr:
+        seen.append(expr)
+        return expr
+
+    assert rewrite_once(value, change) is value
+    assert len(seen) == 1 + 1 + 200
 
 
 def test_what_a_body_touches_is_told_once_and_in_order() -> None:

@@ -17,10 +17,10 @@ from halocline_engine.ir.walk import (
     depth,
     expressions,
     reads,
-    rewrite,
-    rewrite_statement,
+    rewrite_once,
     size,
     walk,
+    with_expressions,
 )
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes.cost import operations
@@ -180,7 +180,8 @@ def _substituted(part: Part, definition: _Definition, axes: dict[str, frozenset[
     def substituted(stage: Stage) -> Stage:
         if all(name != definition.name for name, _ in stage.reads):
             return stage
-        return Stage(stage.interval, stage.extent, rewrite_statement(stage.statement, change))
+        changed = with_expressions(stage.statement, lambda expr: rewrite_once(expr, change))
+        return Stage(stage.interval, stage.extent, changed)
 
     return Part(part.order, tuple(substituted(stage) for stage in part.stages))
 
@@ -201,7 +202,7 @@ def moved_value(value: Expr, offset: Offset, axes: dict[str, frozenset[Axis]]) -
         at = (i, j, k if expr.level is None else ANY_LEVEL)
         return Read(expr.name, at, expr.dtype, expr.level)
 
-    return rewrite(value, change)
+    return rewrite_once(value, change)
 
 
 def _pays(
