@@ -16,6 +16,7 @@ from halocline_engine.datasets.grids.match import FieldUse, match_fields
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_of
 from halocline_engine.distribute.grid.partition import Block, Span, partition
+from halocline_engine.distribute.resident.plan import plan_resident
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.memory import cost_of
@@ -204,3 +205,16 @@ def test_what_a_step_reads_was_right_before(kind: Kind) -> None:
             assert before[0].hull(inside) == before[0]
             if kind is Kind.NONE:
                 assert reads == inside
+
+
+def test_halos_that_nothing_hides_are_exchanged_seldom() -> None:
+    """Cells inside are computed beside an exchange from 32 MiB of them on."""
+    devices = Supply(4, 1, 10**10, 10**10, remote=True, same_host=True)
+
+    def steps(rows: int) -> int:
+        sizes = {"y": 4 * rows, "x": 2048}
+        wanted = demand(sizes, steps=1000, target="cuda", block={"y": rows}, in_memory=True)
+        return plan_resident(wanted, devices).plan.steps_per_pass
+
+    assert steps(1030) == 1
+    assert steps(1024) > 1

@@ -215,9 +215,18 @@ def _seconds(
         return most * computing / steps
     moved = max(_halo_bytes(demand.layout, one, steps) for one in samples)
     exchanging = transport.latency + most * moved * transport.byte
-    if transport.queued and cost.frames >= WORTH:
+    if transport.queued and min(_inside(demand.layout, one, steps) for one in samples) >= WORTH:
         return max(most * computing, exchanging) / steps
     return (most * computing + exchanging) / steps
+
+
+def _inside(layout: Layout, block: Block, steps: int) -> int:
+    """Return the bytes of the fields of a block without the cells that other blocks await."""
+    cells = 1
+    sides = zip(block.box, layout.grid.sizes, layout.reach, strict=True)
+    for span, size, (low, high) in sides:
+        cells *= max(0, span.size - (steps * (high - low) if span.size < size else 0))
+    return cells * sum(np.dtype(use.dtype).itemsize for use in layout.uses)
 
 
 def _deeper_than_blocks(layout: Layout, cut: _Cut, steps: int) -> bool:
