@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import ceil, floor, inf, isfinite, trunc
+from operator import add, mul, sub
 from typing import TypeAlias, assert_never
+
+import numpy as np
 
 from halocline_engine.ir.nodes import (
     Assign,
@@ -44,6 +47,10 @@ _ANY: Range = (-inf, inf)
 #: Integers up to this fit every type of a counter, with a number up to `_NEAR` beside them.
 _SMALL, _NEAR = 2.0**31 - 2.0**16, 2.0**15
 _COUNTERS = (DType.INT32, DType.INT64)
+#: Turns that are followed one after the other: a search through 32 bits halves them away.
+_FOLLOWED = 34
+_ARITHMETIC = {"+": add, "-": sub, "*": mul}
+_WHOLE = {"floor": floor, "ceil": ceil, "trunc": trunc}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -96,7 +103,7 @@ class Integers:
     def of(self, expr: Expr, known: Known) -> Range:
         """Return the range of an expression."""
         if not expr.dtype.is_integer:
-            return _ANY
+            return self._real(expr, known) if expr.dtype.is_float else _ANY
         low, high = self._range(expr, known)
         least, most = _type_range(expr.dtype)
         return (low, high) if least <= low and high <= most else (least, most)
@@ -114,7 +121,7 @@ class Integers:
                 return -high, -low
             case Binary("+", left, right):
                 (a, b), (c, d) = self.of(left, known), self.of(right, known)
-                return a + c, b + d
+                return self._part_way(left, right, known) or (a + c, b + d)
             case Binary("-", left, right):
                 (a, b), (c, d) = self.of(left, known), self.of(right, known)
                 return a - d, b - c
@@ -126,8 +133,55 @@ class Integers:
                 return _both(self.of(then, known), self.of(otherwise, known))
             case Cast(_, operand) if operand.dtype.is_integer:
                 return self.of(operand, known)
+            case Cast(_, operand) if operand.dtype.is_float:
+                low, high = self.of(operand, known)
+                return (trunc(low), trunc(high)) if isfinite(high - low) else _ANY
             case _:
                 return _ANY
+
+    def _part_way(self, start: Expr, beside: Expr, known: Known) -> Range | None:
+        """Return the range of an integer that is `start` and at most half of the way to another.
+
+        Half of a way, rounded to a float and then to an integer, is never longer than the way.
+        """
+        way = _halved(beside)
+        match way and _plain(way):
+            case Binary("-", end, begin) if _plain(begin) == _plain(start):
+                one, two = self.of(start, known), self.of(end, known)
+                least, most = _type_range(way.dtype) if way else _ANY
+                fits = least <= two[0] - one[1] and two[1] - one[0] <= most
+                return _both(one, two) if _is_small(one) and _is_small(two) and fits else None
+            case _:
+                return None
+
+    def _real(self, expr: Expr, known: Known) -> Range:
+        """Return the range of a number that is no integer, which is none where it may be NaN.
+
+        Rounding keeps an order, so that rounded ends are those of rounded numbers.
+        """
+        match expr:
+            case Number(_, value):
+                low = high = float(value)
+            case Cast(_, operand):
+                low, high = self.of(operand, known)
+            case Unary("-", operand):
+                high, low = (-end for end in self.of(operand, known))
+            case Binary("+" | "-" | "*" as operator, left, right):
+                one, two = self.of(left, known), self.of(right, known)
+                if not isfinite(sum(map(abs, (*one, *two)))):
+                    return _ANY
+                ends = [_ARITHMETIC[operator](a, b) for a in one for b in two]
+                low, high = min(ends), max(ends)
+            case Call("floor" | "ceil" | "trunc" as function, (operand,)):
+                low, high = self.of(operand, known)
+                if isfinite(high - low):
+                    low, high = (float(_WHOLE[function](end)) for end in (low, high))
+            case _:
+                return _ANY
+        if expr.dtype is DType.FLOAT32 and isfinite(high - low):
+            with np.errstate(over="ignore"):
+                low, high = float(np.float32(low)), float(np.float32(high))
+        return (low, high) if isfinite(high - low) else _ANY
 
     def _loop(self, loop: While, known: Known) -> _Loop:
         changed = frozenset(found.target for found in assignments(loop.body))
@@ -138,11 +192,34 @@ class Integers:
             for name, start in known.items()
             if name in changed and (several := [*turning.counters(name, start)])
         }
+        turns = min((one.turns for one in counted.values()), default=inf)
+        for name in changed & known.keys() - counted.keys():
+            if (beside := turning.stepping(name, known[name], turns)) is not None:
+                counted[name] = beside
+        others = {name: known[name] for name in changed & known.keys() - counted.keys()}
+        inside = {**outside, **{name: one.inside for name, one in counted.items()}}
+        mixed = self._mixed(loop, inside, others, turns)
         return _Loop(
-            inside={**outside, **{name: one.inside for name, one in counted.items()}},
-            behind={**outside, **{name: one.behind for name, one in counted.items()}},
-            turns=min((one.turns for one in counted.values()), default=inf),
+            inside={**inside, **mixed},
+            behind={**outside, **mixed, **{name: one.behind for name, one in counted.items()}},
+            turns=turns,
         )
+
+    def _mixed(self, loop: While, inside: Known, starts: Known, turns: float) -> Known:
+        """Return the ranges of integers that turns compute from each other, turn after turn.
+
+        They are those of all turns once another turn adds nothing, as in a search that halves what
+        is left. `starts` are the ranges in front of the loop, `inside` those of other names.
+        """
+        found = dict(starts)
+        for turn in range(_FOLLOWED):
+            behind = self.scan(loop.body, {**inside, **found}, lambda _statement, _known: None)
+            wider = {name: _both(one, behind.get(name, _ANY)) for name, one in found.items()}
+            wider = {name: one for name, one in wider.items() if _is_small(one)}
+            if wider == found or turn >= turns:
+                return found
+            found = wider
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +252,15 @@ class _Turning:
                 continue
             if isfinite(turns) and _is_small(behind):
                 yield _Counter(inside, behind, turns)
+
+    def stepping(self, name: str, start: Range, turns: float) -> _Counter | None:
+        """Return what is known of an integer that each of so many turns adds numbers to."""
+        steps = _steps(self.loop.body, name)
+        if steps is None or not isfinite(turns):
+            return None
+        most = max(turns, 0)
+        ends = (start[0] + most * min(steps[0], 0), start[1] + most * max(steps[1], 0))
+        return _Counter(ends, ends, turns) if _is_small(ends) else None
 
     def _bounds(self, condition: Expr, name: str) -> Iterator[tuple[str, Range]]:
         """Yield comparisons of an integer with what a loop does not change, all of which hold."""
@@ -245,7 +331,7 @@ def _steps(body: Iterable[Statement], name: str) -> Range | None:
                 step = _step(value, name)
                 if step is None or level is not None:
                     return None
-                low, high = low + step, high + step
+                low, high = low + step[0], high + step[1]
             case If(_, then, otherwise):
                 one, two = _steps(then, name), _steps(otherwise, name)
                 if one is None or two is None:
@@ -258,20 +344,41 @@ def _steps(body: Iterable[Statement], name: str) -> Range | None:
     return low, high
 
 
-def _step(value: Expr, name: str) -> float | None:
-    """Return the number that a value adds to an integer."""
+def _step(value: Expr, name: str) -> Range | None:
+    """Return what a value adds to an integer, at least and at most; None where it is not known."""
     match _plain(value):
+        case Select(_, then, otherwise):
+            one, two = _step(then, name), _step(otherwise, name)
+            return None if one is None or two is None else _both(one, two)
+        case Read(name=found, offset=(0, 0, 0), level=None) if found == name:
+            return 0.0, 0.0
         case Binary(operator, left, right) if operator in ("+", "-"):
             sign = 1 if operator == "+" else -1
             match _plain(left), _plain(right):
                 case Read(name=found, offset=(0, 0, 0), level=None), Number(_, by) if found == name:
-                    return sign * float(by)
+                    return sign * float(by), sign * float(by)
                 case Number(_, by), Read(name=found, offset=(0, 0, 0), level=None) if (
                     found == name and sign > 0
                 ):
-                    return float(by)
+                    return float(by), float(by)
                 case _:
                     return None
+        case _:
+            return None
+
+
+def _halved(expr: Expr) -> Expr | None:
+    """Return the integer of which an expression is at most half, rounded towards zero or down."""
+    match expr:
+        case Cast(_, Call("floor" | "trunc", (half,)) | (Binary() as half)):
+            pass
+        case _:
+            return None
+    match half:
+        case Binary("*", Number(_, by), Cast(_, way)) | Binary("*", Cast(_, way), Number(_, by)):
+            return way if 0 <= by <= 0.5 else None
+        case Binary("/", Cast(_, way), Number(_, by)):
+            return way if by >= 2 else None
         case _:
             return None
 

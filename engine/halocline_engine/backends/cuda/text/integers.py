@@ -6,6 +6,7 @@ programs search through come from literals, which are int64, and from the index 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from halocline_engine.ir.integers import MOST_LEVELS, Integers, Known, Range
@@ -29,14 +30,21 @@ from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import rewrite
 from halocline_engine.schedule.nodes import Kernel
 
-__all__ = ["narrowed"]
+__all__ = ["SMALL", "narrowed"]
 
+#: What scalars may be where they are said to be small: a power of two, which float32 has, and whose
+#: double fits.
+SMALL = 2**29
 _FITTING: Range = (-(2.0**31), 2.0**31 - 1)
 
 
-def narrowed(kernel: Kernel, program: Program) -> Kernel:
-    """Return a kernel on arrays of less than 2**31 elements with integers of 32 bits."""
-    limits = dict.fromkeys((limit.name for limit in program.limits), _FITTING)
+def narrowed(kernel: Kernel, program: Program, small: Iterable[str] = ()) -> Kernel:
+    """Return a kernel on arrays of less than 2**31 elements with integers of 32 bits.
+
+    The scalars in `small` are between -`SMALL` and `SMALL`.
+    """
+    limits = dict.fromkeys(small, (-SMALL, SMALL))
+    limits |= dict.fromkeys((limit.name for limit in program.limits), _FITTING)
     levels = {
         one.name: (0, MOST_LEVELS)
         for one in program.positions
@@ -147,5 +155,7 @@ class _Narrower:
                 return Number(DType.INT32, value)
             case Read(name) | Parameter(name) if name in self.integers.given:
                 return Cast(DType.INT32, expr)
+            case Cast(DType.INT64, inner) if _fits(self.integers.of(expr, self.fitting)):
+                return Cast(DType.INT32, inner)
             case _:
                 return None

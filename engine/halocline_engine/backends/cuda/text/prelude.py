@@ -73,7 +73,8 @@ template <class T> __device__ __forceinline__ T maximum(T a, T b) {
 """,
     ),
     (
-        # A conversion that is out of range is undefined in C++.
+        # A conversion that is out of range is undefined in C++. Devices give the nearest number,
+        # but zero for NaN only from 32 to 32 bits.
         "truncated",
         """\
 template <class T, class F> __device__ __forceinline__ T truncated(F x) {
@@ -83,6 +84,18 @@ template <class T, class F> __device__ __forceinline__ T truncated(F x) {
   if (x < -limit) return (T)(-most - 1);
   return x == x ? (T)x : (T)0;
 }
+#ifdef __CUDA_ARCH__
+template <> __device__ __forceinline__ int truncated<int>(float x) { return __float2int_rz(x); }
+template <> __device__ __forceinline__ int truncated<int>(double x) {
+  return x == x ? __double2int_rz(x) : 0;
+}
+template <> __device__ __forceinline__ long long truncated<long long>(float x) {
+  return x == x ? __float2ll_rz(x) : 0;
+}
+template <> __device__ __forceinline__ long long truncated<long long>(double x) {
+  return x == x ? __double2ll_rz(x) : 0;
+}
+#endif
 """,
     ),
     (
