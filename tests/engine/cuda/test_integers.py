@@ -49,9 +49,45 @@ def turns(a: Field[real], b: Field[real], out: Field[real], last: int, far: int)
         out = a.at(K=K - last)
 """
 MANY = CorpusCase("turns", "", (11, 5, 9), {}, {"last": 8, "far": 4_000_000_000}, TURNS)
+#: Searches that halve what is left, and what a loop with few turns counts beside its turns.
+HALVES = """
+def halves(a: Field[real], out: Field[real], first: int, last: int):
+    with computation(PARALLEL), interval(...):
+        low = first
+        high = last
+        turn = 0
+        while turn < 9 and high - low > 1:
+            middle = low + int64(floor(0.5 * (high - low)))
+            if a.at(K=middle) < 1.0:
+                low = middle
+            else:
+                high = middle
+            turn += 1
+        begin = first
+        end = K
+        turn = 0
+        while turn < 9 and begin < end:
+            half = int64(0.5 * (begin + end))
+            if a.at(K=half) < a:
+                begin = half + 1
+            else:
+                end = half
+            turn += 1
+        n = K
+        turn = 0
+        while turn < 4 and n <= last:
+            n = n + 2 if a > 1.0 else n - 1
+            turn += 1
+        out = low + 0.5 * high + 0.25 * begin + 0.125 * n + a.at(K=n)
+"""
+FAR = 3_000_000_000_000
+SEARCH = CorpusCase("halves", "", (11, 5, 9), {}, {"first": 0, "last": 8}, HALVES)
+BEYOND = CorpusCase("halves", "", (11, 5, 9), {}, {"first": -FAR, "last": FAR}, HALVES)
 CASES = [
     *(case for case in corpus() if "while" in case.source or "at(K=" in case.source),
     MANY,
+    SEARCH,
+    BEYOND,
 ]
 
 
@@ -77,9 +113,15 @@ def source(case: CorpusCase, *, wide: bool) -> str:
 
 
 def test_integers_that_fit_have_32_bits() -> None:
-    """Those that count from a scalar, and what a number is converted to, keep 64."""
+    """Those that count from a scalar are narrow where it is small; a number may be any."""
     assert source(MANY, wide=True).count("long long r") == 5
-    assert source(MANY, wide=False).count("long long r") == 3
+    small, other = source(MANY, wide=False).split("} else {\n    const int i1")
+    assert (small.count("long long r"), other.count("long long r")) == (2, 3)
+
+
+def test_what_a_search_halves_stays_between_its_ends() -> None:
+    small, other = source(SEARCH, wide=False).split("} else {\n    const int")
+    assert (small.count("long long r"), other.count("long long r")) == (0, 6)
 
 
 def test_nvidias_compiler_takes_them_for_each_device() -> None:

@@ -25,7 +25,7 @@ from halocline_engine.schedule.plan import plan
 CASES = [case for case in corpus() if "at(K=" in case.source or "th[0,0,n]" in case.source]
 
 
-def upright(domain: Domain, name: str = "parcel_lifting") -> Tile:
+def upright(domain: Domain, name: str = "flux_form_levels") -> Tile:
     """Return the tile of the last kernel of a program."""
     made = CorpusCall(case_of(name), "float64", "KJI", domain).compiled
     schedule = plan(made.program, made.facts)

@@ -32,7 +32,8 @@ from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.dependent_launch import WAIT
 from halocline_engine.backends.cuda.text.divisors import shared_divisors
 from halocline_engine.backends.cuda.text.expressions import TYPES
-from halocline_engine.backends.cuda.text.integers import narrowed
+from halocline_engine.backends.cuda.text.fragments import indent
+from halocline_engine.backends.cuda.text.integers import SMALL, narrowed
 from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.types import DType, Order
@@ -91,10 +92,68 @@ def _kernel(
     *,
     follows: bool,
 ) -> str:
-    kernel = entry.kernel
+    body = _body(entry, schedule, variant, names, tile)
+    arguments = ", ".join(
+        _parameter(arg, entry, variant, names, tile, follows=follows)
+        for arg in parameters(entry, schedule, variant, tile)
+    )
+    wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
+    lines = [
+        f'extern "C" __global__ void __launch_bounds__({_bounds(tile)}) {entry.name}(',
+        f"{wrapped}) {{",
+        *(WAIT if follows else ()),
+        *(f"  {line}" for line in body),
+        "}",
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _body(
+    entry: Entry, schedule: Schedule, variant: Variant, names: _Names, tile: Tile
+) -> list[str]:
+    """Return the statements of a kernel, and others for calls that are not as they usually are.
+
+    Usually integers that a caller gives are small, and arrays have the levels of the domain.
+    """
+    kind, kernel, program = kernel_kind(entry, tile), entry.kernel, schedule.program
+    known = _known_limits(entry, schedule, variant, tile)
+    may_differ = {limit.name for limit in program.limits if limit.field is not None}
+    tests = [
+        f"{names.scalars[name]} == {level}" for name, level in known.items() if name in may_differ
+    ]
+    every = small = kernel
     if kernel.is_general and kernel.order is Order.PARALLEL and not variant.wide:
-        kernel = narrowed(kernel, schedule.program)
-        entry = replace(entry, kernel=kernel)
+        limits = {limit.name for limit in program.limits}
+        integers = {one.name for one in program.scalars if one.dtype is DType.INT64} - limits
+        scalars = [name for name in entry.scalars if name in integers]
+        every, small = narrowed(kernel, program), narrowed(kernel, program, scalars)
+        if small.registers != every.registers:
+            given = (names.scalars[name] for name in scalars)
+            tests += [f"{one} >= -{SMALL} && {one} <= {SMALL}" for one in given]
+    usual_names = replace(names, scalars={**names.scalars, **known})
+    usual = _text(replace(entry, kernel=small), schedule, variant, usual_names, tile)
+    if not tests:
+        return usual
+    tile = kind.other_tile(entry, schedule, tile)
+    other = _text(replace(entry, kernel=every), schedule, variant, names, tile)
+    return [f"if ({' && '.join(tests)}) {{", *indent(usual), "} else {", *indent(other), "}"]
+
+
+def _known_limits(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> dict[str, str]:
+    """Return the first and last levels of arrays that have the domain's, as temporaries do."""
+    fields = {None, *kernel_kind(entry, tile).within_domain(entry, schedule, variant, tile)}
+    return {
+        one.name: f"{tile.levels - 1 if one.last else 0}LL"
+        for one in schedule.program.limits
+        if tile.held and one.field in fields and one.name in entry.scalars
+    }
+
+
+def _text(
+    entry: Entry, schedule: Schedule, variant: Variant, names: _Names, tile: Tile
+) -> list[str]:
+    """Return the statements of a kernel as they stand."""
+    kernel = entry.kernel
     arrays = [name for name, _ in arrays_of(schedule)]
     kinds = dict(zip(arrays, variant.arrays, strict=True))
     aligned = dict(zip(arrays, variant.aligned, strict=True))
@@ -110,20 +169,7 @@ def _kernel(
         aligned=frozenset(name for name in entry.arrays if aligned[name]),
         divisors=shared_divisors(kernel),
     )
-    arguments = ", ".join(
-        _parameter(arg, entry, variant, names, follows=follows)
-        for arg in parameters(entry, schedule, variant, tile)
-    )
-    wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
-    body = kernel_kind(entry, tile).text(entry, schedule, variant, scope, tile)
-    lines = [
-        f'extern "C" __global__ void __launch_bounds__({_bounds(tile)}) {entry.name}(',
-        f"{wrapped}) {{",
-        *(WAIT if follows else ()),
-        *(f"  {line}" for line in body),
-        "}",
-    ]
-    return "\n".join(lines) + "\n\n"
+    return kernel_kind(entry, tile).text(entry, schedule, variant, scope, tile)
 
 
 def _bounds(tile: Tile) -> str:
@@ -132,7 +178,9 @@ def _bounds(tile: Tile) -> str:
     return f"{tile.threads}, {most}" if most else str(tile.threads)
 
 
-def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follows: bool) -> str:
+def _parameter(
+    arg: Arg, entry: Entry, variant: Variant, names: _Names, tile: Tile, *, follows: bool
+) -> str:
     match arg:
         case Size("inverse"):
             return "const unsigned inverse"
@@ -145,7 +193,8 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follo
             # What nothing else writes may be loaded at any time, also before the kernel waits. NVCC
             # merges loads of two branches, and if one array is const takes the other for const too;
             # it is if NVCC finds that no condition for a store to it can hold.
-            apart = variant.disjoint and not follows and array not in entry.maybe_constant
+            back = entry.swept and not tile.on_chip
+            apart = variant.disjoint and not (follows or back or array in entry.maybe_constant)
             alone = "__restrict__ " if apart else ""
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):

@@ -109,7 +109,8 @@ def candidates(
 def counts_levels(schedule: Schedule, variant: Variant) -> bool:
     """Whether code and shared memory of a kernel may depend on the number of levels."""
     along = any(kind[2] is Stride.ONE for kind in variant.kinds)
-    return along or any(e.kernel.order is not Order.PARALLEL for e in entries_of(schedule))
+    kernels = [entry.kernel for entry in entries_of(schedule)]
+    return along or any(one.is_general or one.order is not Order.PARALLEL for one in kernels)
 
 
 def _alternatives(entry: Entry, usual: Tile, case: _Case) -> Iterator[Tile]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from halocline_engine.backends.cuda.kernels.column_blocks.kind import COLUMN_BLOCKS
 from halocline_engine.backends.cuda.kernels.column_chunks.kind import COLUMN_CHUNKS
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.kind import BlockMemory, KernelKind
@@ -37,13 +38,15 @@ TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
 #: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
 _KINDS = (STAGED, COLUMN_CHUNKS, COLUMNS, LEVELS, ROLLING, LEVELWISE, POINTS)
 #: Those that can have a kernel with loops of its own, or with levels that only a run knows.
-_GENERAL = (COLUMN_CHUNKS, COLUMNS, LEVELWISE, UPRIGHT, POINTS)
+_GENERAL = (COLUMN_BLOCKS, COLUMN_CHUNKS, COLUMNS, LEVELWISE, UPRIGHT, POINTS)
 
 
 def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
     """Return the kind of kernel that a tile makes of an entry."""
     if entry.staged is not None:
         return STAGED
+    if entry.swept or tile.held:
+        return COLUMN_BLOCKS
     if entry.kernel.order is not Order.PARALLEL:
         return COLUMN_CHUNKS if tile.chunk else COLUMNS
     if tile.along:

@@ -31,6 +31,14 @@ def _no_memory(
     return iter(())
 
 
+def _nothing(_entry: Entry, _schedule: Schedule, _variant: Variant, _tile: Tile) -> frozenset[str]:
+    return frozenset()
+
+
+def _same(_entry: Entry, _schedule: Schedule, tile: Tile) -> Tile:
+    return tile
+
+
 @dataclass(frozen=True, slots=True)
 class KernelKind:
     """Operations that the compiler and the runtime need of a kind of kernel.
@@ -51,6 +59,10 @@ class KernelKind:
         The launches that cover the domain, widened by the kernel's extent, on some levels.
     block_memory
         The memory that blocks keep temporaries in, by the name of its parameter.
+    within_domain
+        The fields that must have no levels but those of the domain where points look levels up.
+    other_tile
+        The tile for where they have others, which needs no more shared memory.
     one_domain
         Whether a tile serves only the domain that it was made for.
 
@@ -62,4 +74,6 @@ class KernelKind:
     shared_bytes: Callable[[Entry, Schedule, Variant, Tile, Domain], int]
     launches: Callable[[Entry, Domain, Tile, Range], Iterator[Launch]]
     block_memory: Callable[[Entry, Schedule, Tile, Domain], Iterator[BlockMemory]] = _no_memory
+    within_domain: Callable[[Entry, Schedule, Variant, Tile], frozenset[str]] = _nothing
+    other_tile: Callable[[Entry, Schedule, Tile], Tile] = _same
     one_domain: bool = False

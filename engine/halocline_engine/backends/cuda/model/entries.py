@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from halocline_engine.backends.cuda.model.staged import Staged, between, merged, staged_at
+from halocline_engine.backends.cuda.model.swept import Swept, swept_at
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Assign, Interval, Parameter
@@ -94,7 +95,8 @@ class Entry:
     says that it runs on the one level that it is launched for; `staged` what its blocks run one
     after the other. Where it reads what it writes, `maybe_constant` are the arrays that it writes
     nowhere or under conditions alone, which may never hold. `narrow` are the masks that hold in few
-    rows or columns.
+    rows or columns. The first sections, `swept` of them, are those of a sweep that each column has
+    behind it before its points are computed; only columns of this kernel touch what is in `own`.
     """
 
     name: str
@@ -106,6 +108,8 @@ class Entry:
     staged: Staged | None = None
     maybe_constant: frozenset[str] = frozenset()
     narrow: frozenset[str] = frozenset()
+    swept: int = 0
+    own: frozenset[str] = frozenset()
 
     @property
     def is_plain(self) -> bool:
@@ -198,6 +202,11 @@ def steps_of(schedule: Schedule) -> tuple[Step, ...]:
             united = entry(merged(staged), level_at_hand=False)
             steps.append(replace(united, staged=staged))
         if number < passed:
+            continue
+        swept = swept_at(schedule, number)
+        if swept is not None and (swept.steps == 1 or staged_at(schedule, number + 1) is None):
+            passed = number + swept.steps
+            steps.append(_with_sweep(entry(swept.kernel, level_at_hand=False), swept))
             continue
         match step:
             case Kernel():
@@ -299,6 +308,16 @@ def columns_read(entry: Entry) -> float:
     return len(places) / max(len(entry.arrays), 1)
 
 
+def _with_sweep(entry: Entry, swept: Swept) -> Entry:
+    """Return the entry of a sweep and points, where own buffers are nothing that it reads back."""
+    sections, own = entry.kernel.sections, swept.own
+    arrays, written = {*entry.arrays} - own, {*entry.written} - own
+    found = {read.name for section in sections for read in reads(section.body)}
+    surely = {s.target for one in sections for s in one.body if isinstance(s, Assign)}
+    back = arrays - surely if written & found else ()
+    return replace(entry, swept=swept.sections, own=own, maybe_constant=frozenset(back))
+
+
 def _count(schedule: Schedule) -> int:
     return sum(
         1 if isinstance(step, Kernel) else sum(len(level.kernels) for level in step.levels)
@@ -311,6 +330,7 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
     written = {assign.target for body in bodies for assign in assignments(body)}
     found = {read.name for body in bodies for read in reads(body)}
     touched = written | found
+    registers = {register.name for register in kernel.registers}
     surely = {one.target for body in bodies for one in body if isinstance(one, Assign)}
     parameters_read = {
         node.name
@@ -327,6 +347,6 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
         arrays=arrays,
         written=tuple(array for array in arrays if array in written),
         scalars=tuple(s.name for s in schedule.program.scalars if s.name in parameters_read),
-        maybe_constant=frozenset(touched - surely if written & found else ()),
+        maybe_constant=frozenset(touched - surely if written & found - registers else ()),
         narrow=narrow_masks(schedule.program) & found,
     )

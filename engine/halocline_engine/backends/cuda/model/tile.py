@@ -40,7 +40,9 @@ class Tile:
     threads have neighbouring levels, and then those of the next column along I (1) or J (2).
 
     PARALLEL kernels of points that look up levels: with `upright`, rows of a block's threads have
-    levels that follow each other, and a block goes up `depth` levels of a row of columns.
+    levels that follow each other, and a block goes up `depth` levels of a row of columns. With
+    `held`, a block has all `levels` of a row of columns, and several threads for each of them; at
+    most `on_chip` bytes of a level of a column are in shared memory.
 
     FORWARD and BACKWARD kernels: a thread computes a column; its temporaries have at most `on_chip`
     bytes a level in shared memory, and values of `ahead` levels are loaded before they are needed.
@@ -62,6 +64,7 @@ class Tile:
     share: int = 0
     levelwise: int = 0
     upright: bool = False
+    held: bool = False
     on_chip: int = 0
     ahead: int = 0
     levels: int = 0

@@ -29,6 +29,7 @@ from halocline_engine.backends.base import (
 )
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import TileFor, block_memory, tile_for, tiles_of
+from halocline_engine.backends.cuda.kernels.column_blocks.held import held_on_chip
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
 from halocline_engine.backends.cuda.kernels.points.block_swizzle import worth_reversing
 from halocline_engine.backends.cuda.model.entries import (
@@ -371,7 +372,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         if found is None:
             source = emit(self._schedule, variant, tiles, follows=follows)
             kernels = self._machine.load(self._code(source))
-            absent = without_memory(self._schedule, tiles)
+            absent = without_memory(self._schedule, tiles) | held_on_chip(self._entries, tiles)
             buffers = tuple(b for b in self._buffers.buffers if b.name not in absent)
             found = self._loaded[key] = _Loaded(kernels, buffers)
         return found

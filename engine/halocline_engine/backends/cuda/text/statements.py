@@ -51,7 +51,9 @@ def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -
     """Return an element of an array at an offset from the point, or at a level of its column."""
     if name in scope.stacked:
         k = f"(k {offset[2]:+})" if offset[2] else "k"
-        return f"c_{scope.arrays[name]}[{k} * {scope.stacked[name]}]"
+        k = k if level is None else f"(int)({level})"
+        step = scope.stacked[name]
+        return f"c_{scope.arrays[name]}[{k}{f' * {step}' if step != 1 else ''}]"
     number, kind = scope.kinds[name]
     text = f"o{number}"
     for axis, stride, more in zip("ij", kind, scope.point, strict=False):
@@ -60,7 +62,9 @@ def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -
     if level is not None:
         offset = (*offset[:2], 0)
         if kind[2] is not Stride.NONE:
-            text += f" + ((index_t)({level}) - (index_t)k) * s{number}k"
+            # What comes first is the same for all levels.
+            by = "" if kind[2] is Stride.ONE else f" * s{number}k"
+            text += f" - (index_t)k{by} + (index_t)({level}){by}"
     for axis, stride, steps in zip("ijk", kind, offset, strict=True):
         if steps == 0 or stride is Stride.NONE:
             continue

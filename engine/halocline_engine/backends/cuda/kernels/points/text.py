@@ -19,9 +19,10 @@ from halocline_engine.backends.cuda.kernels.points.section import (
     loaded_offsets,
     tile_body,
 )
-from halocline_engine.backends.cuda.model.entries import Entry
+from halocline_engine.backends.cuda.model.entries import Entry, Stride
 from halocline_engine.backends.cuda.model.launch import first_whole
 from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import (
     bound,
     indent,
@@ -31,8 +32,9 @@ from halocline_engine.backends.cuda.text.fragments import (
     signed,
     touched,
 )
-from halocline_engine.backends.cuda.text.statements import Scope
-from halocline_engine.ir.walk import reads
+from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
+from halocline_engine.ir.nodes import While
+from halocline_engine.ir.walk import reads, statements
 from halocline_engine.schedule.nodes import Section
 
 __all__ = ["point_lines", "points_text"]
@@ -189,11 +191,44 @@ def point_lines(entry: Entry, scope: Scope, first: Sequence[str] = ()) -> list[s
     """Return the code of one point (i, j, k), with some of it `first`, behind the offsets."""
     lines = [*offsets(entry.arrays, scope), *first, *inside(scope)]
     if _is_single(entry):
-        return [*lines, *section_body(entry.kernel.sections[0], scope)]
+        return [*lines, *_body(entry.kernel.sections[0], entry, scope)]
     for section in entry.kernel.sections:
-        body = section_body(section, scope)
+        body = _body(section, entry, scope)
         lines += [f"if ({_has_level(section)}) {{", *indent(body), "}"]
     return lines
+
+
+def _body(section: Section, entry: Entry, scope: Scope) -> list[str]:
+    """Return the statements of a section at a point, behind loads of what its loops read."""
+    names = _of_levels(section, entry, scope)
+    variables = {name: f"at_{scope.arrays[name]}" for name in names}
+    loads = [
+        f"const {TYPES[scope.dtypes[name]]} {text} = {element(scope, name, HERE)};"
+        for name, text in variables.items()
+    ]
+    values = {(name, HERE): text for name, text in variables.items()}
+    within = replace(scope, values={**scope.values, **values})
+    return [*loads, *section_body(section, within)]
+
+
+def _of_levels(section: Section, entry: Entry, scope: Scope) -> list[str]:
+    """Return the arrays that loops read and that depend on the level alone, such as its index.
+
+    Compilers would load them in each turn where a condition comes before that.
+    """
+    found = {
+        read.name
+        for statement in statements(section.body)
+        if isinstance(statement, While)
+        for read in reads((statement,))
+        if read.offset == HERE and read.level is None
+    }
+    flat = (Stride.NONE, Stride.NONE)
+    return [
+        name
+        for name in entry.arrays
+        if name in found and name not in entry.written and scope.kinds[name][1][:2] == flat
+    ]
 
 
 def _whole(entry: Entry, scope: Scope, tile: Tile) -> list[str]:

@@ -1,0 +1,1 @@
+"""PARALLEL kernels whose blocks have all levels of columns, in part on chip."""
