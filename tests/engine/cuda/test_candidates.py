@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from programs import COLUMNS, DIFFUSION, SCALED, Box, drawn, reference, schedule
 
 from halocline_engine.backends.cuda.autotune.candidates import candidates
 from halocline_engine.backends.cuda.autotune.choice import Choice, choice_from, choice_text
+from halocline_engine.backends.cuda.model.entries import Stride
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
@@ -63,3 +65,13 @@ def test_candidates_have_the_bits_of_the_reference(
         CudaExecutable(schedule, machine, Cache(tmp_path), choose)(fields, {}, origins, domain)
         for name in names:
             np.testing.assert_array_equal(fields[name], expected[name], err_msg=one.label)
+
+
+def test_columns_of_threads_that_have_a_level_each_are_candidates() -> None:
+    schedule = scheduled(DIFFUSION)
+    usual = usual_variant(schedule)
+    variant = replace(usual, kinds=((Stride.ANY, Stride.ANY, Stride.ONE),) * len(usual.kinds))
+    found = candidates(schedule, variant, (1021, 1019, 80), Chip())
+    tiles = [tile for one in found for _, tile in choice_from(one.options).tiles]
+    levelwise = {(tile.width, tile.rows) for tile in tiles if tile.levelwise}
+    assert {(1, 1), (4, 1), (2, 2), (4, 2)} <= levelwise

@@ -28,13 +28,17 @@ def points(a: Field[float64], p: Field[IJ, float64], q: Field[K, float64], x: Fi
 """
 
 
-@pytest.mark.parametrize(("threads", "rows"), [(256, 1), (64, 3), (96, 8), (32, 1000)])
-def test_every_tile_gives_the_bits_of_the_reference(load: Any, threads: int, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("threads", "width", "rows"), [(256, 1, 1), (64, 1, 3), (96, 4, 2), (32, 3, 1), (32, 100, 1)]
+)
+def test_every_tile_gives_the_bits_of_the_reference(
+    load: Any, threads: int, width: int, rows: int
+) -> None:
     def choose(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
-        tile = Tile((threads, 1), rows=rows, levelwise=variant.near + 1)
+        tile = Tile((threads, 1), width, rows, levelwise=variant.near + 1)
         found = LEVELWISE.fit(tile, entry, schedule, variant, domain)
         assert found is not None
-        assert found.rows == rows
+        assert (found.width, found.rows) == (width, rows)
         return found
 
     meaning, facts = front(TEXT)

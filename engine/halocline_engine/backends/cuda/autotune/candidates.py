@@ -20,6 +20,8 @@ from halocline_engine.backends.cuda.kernels.choose import (
 from halocline_engine.backends.cuda.kernels.column_chunks.tile import CHUNKS
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.columns.placement import ALL, column_bytes, placement_of
+from halocline_engine.backends.cuda.kernels.levelwise.kind import LEVELWISE
+from halocline_engine.backends.cuda.kernels.levelwise.tile import SHAPES
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.points.section import loaded_offsets
 from halocline_engine.backends.cuda.kernels.points.tile import registers_of
@@ -46,6 +48,7 @@ __all__ = ["candidates", "counts_levels"]
 
 _BLOCKS = ((32, 4), (32, 8), (64, 2), (64, 4), (128, 1), (128, 2))
 _COLUMN_BLOCKS = (32, 64, 96, 128, 192, 256)
+_LEVELWISE_BLOCKS = (128, 256, 512)
 _ROWS = (1, 2, 3, 4)
 _AHEAD = (0, 2, 4, 6, 8, 10)
 #: Blocks along J of a strip in column order, where the usual way has none.
@@ -72,7 +75,7 @@ class _Case:
 
     def registers(self, entry: Entry, tile: Tile) -> int:
         """Return the registers of a thread's windows, if it has any: the same in any block."""
-        if kernel_kind(entry, tile) is not POINTS:
+        if kernel_kind(entry, tile) not in (POINTS, LEVELWISE):
             return 0
         key = (entry.name, replace(tile, block=(1, 1)))
         if key not in self.held:
@@ -119,6 +122,8 @@ def _alternatives(entry: Entry, usual: Tile, case: _Case) -> Iterator[Tile]:
         drawn = _columns(usual, own=column_bytes(entry.kernel, case.schedule, usual.levels))
     elif usual.chunk:
         drawn = (replace(usual, chunk=chunk, blocks=0) for chunk in CHUNKS)
+    elif usual.levelwise:
+        drawn = _levelwise(usual)
     else:
         drawn = _along(usual) if usual.along or usual.share else _points(usual)
     most = max(_MOST_REGISTERS, case.registers(entry, usual))
@@ -143,6 +148,13 @@ def _points(usual: Tile) -> Iterator[Tile]:
         for rows in _ROWS:
             for block in (usual.block, *_BLOCKS):
                 yield replace(tile, block=block, rows=rows)
+
+
+def _levelwise(usual: Tile) -> Iterator[Tile]:
+    """Yield blocks and columns of threads that have a level each."""
+    for width, rows in ((usual.width, usual.rows), (1, 1), *SHAPES):
+        for threads in _LEVELWISE_BLOCKS:
+            yield replace(usual, block=(threads, 1), width=width, rows=rows)
 
 
 def _along(usual: Tile) -> Iterator[Tile]:

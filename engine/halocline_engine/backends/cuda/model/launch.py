@@ -102,8 +102,12 @@ def tiles_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:
 
 
 def threads_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:
-    """Return how many threads a row of tiles has: one a whole tile, one a point left over."""
+    """Return how many threads a row of tiles has: one a whole tile, one a point left over.
+
+    Rows may begin anywhere in a line of memory.
+    """
     i_low, i_high = entry.kernel.extent[0]
     end = domain[0] + i_high
     wholes = max(end - first_whole(i_low, tile), 0) // tile.width
-    return wholes + (end - i_low - wholes * tile.width) * tile.rows
+    before = max(tile.line - 1, 0)
+    return before + wholes + (end - i_low - wholes * tile.width) * tile.rows

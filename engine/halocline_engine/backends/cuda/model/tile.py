@@ -28,7 +28,8 @@ class Tile:
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
     after level up to the last, before the next ones along J. Where `column` is not 0 instead, so
     many along I go along J and up to the last level before the next ones along I. With `backward`,
-    blocks run from the last to the first.
+    blocks run from the last to the first. Where `line` is not 0, threads have a point each, and
+    those of a row begin so far before it that warps begin at multiples of so many elements.
 
     PARALLEL kernels on arrays that lie along K: where `along` is not 0, a thread has a level of
     `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
@@ -36,8 +37,9 @@ class Tile:
     shared memory, each in its own place (1) or in places that are used again (2). Where `along` is
     0, a `share` of 3 says that threads sweep up `depth` levels with a rolling window.
 
-    The same arrays, any kernel: where `levelwise` is not 0, a thread has one point; neighbouring
-    threads have neighbouring levels, and then those of the next column along I (1) or J (2).
+    The same arrays, any kernel: where `levelwise` is not 0, a thread has a level of `width` columns
+    along I and `rows` along J; neighbouring threads have neighbouring levels, and then those of the
+    next columns along I (1) or J (2).
 
     PARALLEL kernels of points that look up levels: with `upright`, rows of a block's threads have
     levels that follow each other, and a block goes up `depth` levels of a row of columns. With
@@ -60,6 +62,7 @@ class Tile:
     strip: int = 0
     column: int = 0
     backward: bool = False
+    line: int = 0
     along: int = 0
     share: int = 0
     levelwise: int = 0
@@ -84,7 +87,7 @@ class Tile:
 
 def in_grid_order(tile: Tile) -> Tile:
     """Return the tile without what only tiles of points have: planes, an order of blocks."""
-    return replace(tile, levelwise=0, planes=0, strip=0, column=0, backward=False)
+    return replace(tile, levelwise=0, planes=0, strip=0, column=0, backward=False, line=0)
 
 
 def tile_words(tile: Tile) -> str:

@@ -43,6 +43,19 @@ template <int N, class T> __device__ __forceinline__ void store(T *to, const T *
 """,
     ),
     (
+        # Loads that stand before it are not moved behind it; it takes no time.
+        "loads_before",
+        """\
+#ifdef __CUDACC__
+__device__ __forceinline__ void loads_before() {
+  asm volatile("{ .reg .b32 m; activemask.b32 m; bar.warp.sync m; }" ::: "memory");
+}
+#else
+static inline void loads_before() {}
+#endif
+""",
+    ),
+    (
         "within",
         """\
 __device__ __forceinline__ int within(int x, int low, int high) { return min(max(x, low), high); }

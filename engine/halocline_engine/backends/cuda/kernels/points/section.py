@@ -15,8 +15,8 @@ from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import indent, section_body, signed
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.ir.extent import Horizontal
-from halocline_engine.ir.nodes import Offset, Read, Select, Statement
-from halocline_engine.ir.walk import assignments, children, head, reads
+from halocline_engine.ir.nodes import Binary, Call, Offset, Read, Select, Statement
+from halocline_engine.ir.walk import assignments, children, expressions, head, reads, walk
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.rare import rare_reads
 from halocline_engine.schedule.storage.coverage import assigns, exposed
@@ -24,6 +24,7 @@ from halocline_engine.schedule.storage.coverage import assigns, exposed
 __all__ = [
     "VECTOR",
     "TileBody",
+    "has_branches",
     "loaded_offsets",
     "outputs",
     "slot",
@@ -33,6 +34,8 @@ __all__ = [
 
 #: The most bytes that one load or store moves.
 VECTOR = 16
+#: Functions without a branch.
+_STRAIGHT = frozenset(("abs", "min", "max", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite"))
 
 
 def loaded_offsets(section: Section, entry: Entry) -> dict[str, list[Offset]]:
@@ -112,10 +115,12 @@ def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[st
     the kernel has no other section, and this one any number of levels.
     """
     tile = body.tile
+    # Compilers would move loads to their first use, behind quotients, one wait after the other.
+    computed = ["loads_before();"] * has_branches(body.section) + body.points()
     if tile.depth == 1:
-        return [*offsets, *body.declarations(), *body.loads(), *body.points(), *body.stores()]
+        return [*offsets, *body.declarations(), *body.loads(), *computed, *body.stores()]
     moving = [line.removeprefix("const ") for line in offsets]
-    level = [*body.loads(), *body.points(), *body.stores(), *body.moves(), *body.steps()]
+    level = [*body.loads(), *computed, *body.stores(), *body.moves(), *body.steps()]
     if not is_single(body.section.interval):
         # Compilers write out loops only where the other sections are not in their way: ptxas 13.0
         # ran such loops beyond their ends where it knew that they have few levels.
@@ -126,6 +131,16 @@ def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[st
             "}",
         ]
     return [*moving, *body.declarations(), *body.first_loads(), *level]
+
+
+def has_branches(section: Section) -> bool:
+    """Whether compilers make branches of what a section computes: of quotients and functions."""
+    return any(
+        (isinstance(node, Binary) and node.operator in {"/", "%"})
+        or (isinstance(node, Call) and node.function not in _STRAIGHT)
+        for expr in expressions(section.body)
+        for node in walk(expr)
+    )
 
 
 @dataclass(frozen=True, slots=True)

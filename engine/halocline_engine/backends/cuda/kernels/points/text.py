@@ -8,7 +8,7 @@ A thread of one point may load first as well; what conditions decide on it loads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from halocline_engine.backends.cuda.kernels.points.plane_text import plane_body
@@ -37,7 +37,7 @@ from halocline_engine.ir.nodes import While
 from halocline_engine.ir.walk import reads, statements
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["point_lines", "points_text"]
+__all__ = ["may_repeat", "point_lines", "points_text", "whole_tile"]
 
 #: Levels of a point at an edge that are written out.
 _LEVELS_AT_AN_EDGE = 4
@@ -58,11 +58,16 @@ def points_text(entry: Entry, scope: Scope, tile: Tile, *, loads_first: bool) ->
         lines.append(f"const int k1 = min(k0 + {tile.depth}, top);")
     if tile.planes:
         return [*lines, *_planes(entry, scope, tile)]
-    lines += [
-        f"const int t = {_thread(tile, 'x')};",
+    across = [
         f"const int j_ = row + {_times(_thread(tile, 'y'), tile.rows)};",
         "if (j_ >= j1) return;",
     ]
+    along = f"const int t = {_thread(tile, 'x')}"
+    if tile.line:
+        begin = [*_line(entry, scope, tile), f"{along} - before;", "if (t < 0) return;"]
+        lines += [*across, *begin]
+    else:
+        lines += [f"{along};", *across]
     if tile.width * tile.rows * tile.depth == 1 and not loads_first:
         first = f"t{signed(i_low)}"
         place = [
@@ -84,14 +89,14 @@ def _tiles(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     i_low, _ = entry.kernel.extent[0]
     first = first_whole(i_low, tile)
     moved = f"min(j_, max(j1 - {tile.rows}, row))"
-    rows = tile.rows > 1 and _may_repeat(entry)
+    rows = tile.rows > 1 and may_repeat(entry)
     lines = [
         f"const int j0 = {moved if rows else 'j_'};",
         f"const int wholes = max(i1{signed(-first)}, 0) / {tile.width};",
         "if (t < wholes) {",
         f"  const int i0 = {_times('t', tile.width)}{signed(first)};",
     ]
-    whole = _whole(entry, scope, tile)
+    whole = whole_tile(entry, scope, tile)
     if tile.rows > 1:
         lines += [
             f"  if (j0 + {tile.rows} <= j1) {{",
@@ -119,7 +124,22 @@ def _tiles(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     ]
 
 
-def _may_repeat(entry: Entry) -> bool:
+def _line(entry: Entry, scope: Scope, tile: Tile) -> Iterator[str]:
+    """Yield how many elements before the row's first point a line of memory begins."""
+    lying = [name for name in entry.arrays if scope.kinds[name][1][0] is Stride.ONE]
+    name = next((name for name in lying if name in entry.written), lying[0])
+    array, (number, kind) = scope.arrays[name], scope.kinds[name]
+    terms = [str(entry.kernel.extent[0][0])]
+    terms += [
+        f"(index_t){axis} * s{number}{axis[0]}"
+        for axis, stride in zip(("j_", "k0"), kind[1:], strict=True)
+        if stride is not Stride.NONE
+    ]
+    place = f"(unsigned long long)({array} + ({' + '.join(terms)}))"
+    yield f"const int before = (int)({place} / sizeof(*{array}) % {tile.line});"
+
+
+def may_repeat(entry: Entry) -> bool:
     """Whether a point may be computed by two threads: nothing that the kernel writes is read.
 
     Then the last tile along J begins so early that it is whole.
@@ -231,7 +251,7 @@ def _of_levels(section: Section, entry: Entry, scope: Scope) -> list[str]:
     ]
 
 
-def _whole(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+def whole_tile(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     """Return the code of a tile that no edge cuts: each section on its levels."""
     head = ["const int i = i0, j = j0;", *inside(scope)]
     if tile.depth == 1:

@@ -36,7 +36,15 @@ from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.passes.cost import operations
 from halocline_engine.schedule.rare import rare_reads
 
-__all__ = ["loads_first", "points_fitted", "points_tile", "registers_of"]
+__all__ = [
+    "is_plain",
+    "loads_first",
+    "moved",
+    "points_fitted",
+    "points_tile",
+    "registers_of",
+    "work",
+]
 
 #: Registers of 4 bytes for windows and outputs; a thread can have 255 in all.
 _REGISTERS = 168
@@ -68,6 +76,8 @@ _ROWS = 3
 _POINTS = 4
 #: Arrays with which a point a thread has enough under way.
 _MANY = 9
+#: Times 16 bytes that a line of memory has.
+_LINE = 8
 #: The share of elements read under conditions, above which those are better loaded for two points.
 _CONDITIONAL = 0.5
 #: From how many levels of an array on a thread hands them on, and how many operations leave the
@@ -91,7 +101,7 @@ _REGISTERS_WITH_PLANES = 260
 def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
     """Return the tile of a PARALLEL kernel for calls like this one."""
     plain, reuse = Tile((32, 4)), _reuse(entry, schedule)
-    if not _is_plain(entry, schedule, variant):
+    if not is_plain(entry, schedule, variant):
         block = _LARGE if _threads(plain, entry, domain) >= _BUSY_WITH_LARGE else plain.block
         tile = replace(plain, block=_block(replace(plain, block=block), entry, domain))
         return _in_order(tile, reuse, variant, domain)
@@ -162,18 +172,17 @@ class _Shape:
 
 def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
     wide, aligned = _alignment(entry, schedule, variant)
-    bodies = [section.body for section in entry.kernel.sections]
     # Where each level is a launch of its own, threads hand on nothing and blocks have no planes.
     climbed = () if entry.level_at_hand else entry.kernel.sections
     read = [offsets for one in climbed for offsets in loaded_offsets(one, entry).values()]
-    alone, together = (_moved(entry, schedule, variant, rows) for rows in (1, 2))
+    alone, together = (moved(entry, schedule, variant, 1, rows) for rows in (1, 2))
     return _Shape(
         arrays=len({*entry.arrays} - {*schedule.program.made}),
         wide=wide,
         aligned=aligned,
-        work=_work(entry),
+        work=work(entry),
         shared=2 * alone / together,
-        conditional=any(_chooses_loads(body, entry) for body in bodies),
+        conditional=any(_chooses_loads(s.body, entry) for s in entry.kernel.sections),
         direct=not any(outputs(section, entry) for section in entry.kernel.sections),
         levels=max((_reach(offsets, 2) + 1 for offsets in read), default=1),
         far=max((_reach(offsets, 1) + 1 for offsets in read if _reach(offsets, 2)), default=1),
@@ -203,7 +212,7 @@ def _best(shape: _Shape) -> Tile:
         width = shape.wide if shape.aligned else max(1, shape.wide // 2)
         return Tile((32, 4), width=width, rows=_ROWS)
     if shape.arrays >= _MANY and not shape.conditional:
-        return Tile((128, 1))
+        return Tile((128, 1), line=0 if shape.aligned else _LINE * shape.wide)
     if shape.aligned:
         return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
     if shape.work > _HEAVY * shape.arrays:
@@ -219,18 +228,18 @@ def _smaller(tile: Tile) -> Iterator[Tile]:
         tile = replace(tile, width=tile.width // 2)
 
 
-def _moved(entry: Entry, schedule: Schedule, variant: Variant, rows: int) -> int:
-    """Return the elements that a thread loads and stores that has so many points along J."""
+def moved(entry: Entry, schedule: Schedule, variant: Variant, width: int, rows: int) -> int:
+    """Return the elements that a thread loads and stores that has so many points along I and J."""
     kinds = _kinds(schedule, variant)
-    return rows * len(entry.written) + sum(
+    return width * rows * len(entry.written) + sum(
         len(window.loaded)
         for section in entry.kernel.sections
         for name, found in loaded_offsets(section, entry).items()
-        for window in windows(found, kinds[name], width=1, rows=rows, ring=False)
+        for window in windows(found, kinds[name], width=width, rows=rows, ring=False)
     )
 
 
-def _work(entry: Entry) -> int:
+def work(entry: Entry) -> int:
     """Return the operations of a point, in additions."""
     return max(operations(expressions(section.body)) for section in entry.kernel.sections)
 
@@ -245,10 +254,18 @@ def _chooses_loads(body: Sequence[Statement], entry: Entry) -> bool:
 
 def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
     """Return the tile, or one point a thread where the kernel cannot have a larger one."""
-    if _is_plain(entry, schedule, variant):
+    if is_plain(entry, schedule, variant):
         tile = replace(tile, depth=1) if entry.level_at_hand else tile
-        return with_planes(tile, entry, schedule, variant)
-    return replace(tile, width=1, rows=1, depth=1, planes=0)
+        tile = with_planes(tile, entry, schedule, variant)
+    else:
+        tile = replace(tile, width=1, rows=1, depth=1, planes=0)
+    alone = tile.width * tile.rows * tile.depth == 1
+    return tile if alone and _lies_along_i(entry, schedule, variant) else replace(tile, line=0)
+
+
+def _lies_along_i(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    kinds = _kinds(schedule, variant)
+    return any(kinds[name][0] is Stride.ONE for name in entry.arrays)
 
 
 def loads_first(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
@@ -256,7 +273,7 @@ def loads_first(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
 
     What neighbours along I and J read too is mostly at hand, and is better loaded where it is used.
     """
-    if not _is_plain(entry, schedule, variant):
+    if not is_plain(entry, schedule, variant):
         return False
     read = (loaded_offsets(section, entry).values() for section in entry.kernel.sections)
     own = all(offset[:2] == (0, 0) for found in read for places in found for offset in places)
@@ -269,7 +286,7 @@ def registers_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile)
     return max(_registers(s, entry, schedule, variant, tile) for s in entry.kernel.sections)
 
 
-def _is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+def is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
     """Whether loads may go before stores, and every point writes only its own elements.
 
     Otherwise a thread computes one point, in text order.
@@ -297,7 +314,7 @@ def _fits(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> boo
     points = tile.width * tile.rows
     return points == 1 or (
         points * _calls(entry) <= _MOST_CALLS
-        and points * _work(entry) <= _MOST_WORK
+        and points * work(entry) <= _MOST_WORK
         and registers_of(entry, schedule, variant, tile) <= _REGISTERS
     )
 
@@ -397,7 +414,7 @@ def _threads(tile: Tile, entry: Entry, domain: Domain) -> int:
 def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
     """Return the threads of a block; less along I where the domain is narrow."""
     (low, high), _ = entry.kernel.extent
-    threads = -(-(domain[0] + high - low) // tile.width)
+    threads = -(-(domain[0] + high - low) // tile.width) + max(tile.line - 1, 0)
     if domain[1] <= tile.rows:
         return (128, 1)
     if threads <= 8:
