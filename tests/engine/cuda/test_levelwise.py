@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from differential import assert_same, front, inputs, judged, run
 
-from halocline_engine.backends.cuda.kernels.choose import tile_for
+from halocline_engine.backends.cuda.emit import emit
+from halocline_engine.backends.cuda.kernels.choose import tile_for, tiles_of
 from halocline_engine.backends.cuda.kernels.levelwise.kind import LEVELWISE
-from halocline_engine.backends.cuda.model.entries import Entry, Variant
+from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 
@@ -62,3 +65,53 @@ def test_small_domains_have_a_column_a_thread(load: Any) -> None:
     run(load(schedule, tiles=choose), own, domain, {})
     assert [tile.rows for tile in seen] == [1]
     assert seen[0].levelwise
+
+
+def _chosen(text: str, domain: Domain = (509, 487, 72)) -> tuple[Tile, str]:
+    """Return the tile of a kernel on arrays that lie along K, and its text."""
+    schedule = plan(*front(text))
+    usual = usual_variant(schedule)
+    kinds = ((Stride.ANY, Stride.ANY, Stride.ONE),) * len(usual.kinds)
+    variant = replace(usual, kinds=kinds, near=1)
+    tiles = tiles_of(schedule, variant, domain)
+    (entry,) = entries_of(schedule)
+    assert tiles[entry.name].levelwise
+    return tiles[entry.name], emit(schedule, variant, tiles)
+
+
+LAPLACIANS = """
+def laplacians(q: Field[{0}], out: Field[{0}]):
+    with computation(PARALLEL), interval(...):
+        a = q[1, 0, 0] + q[-1, 0, 0] + q[0, 1, 0] + q[0, -1, 0] - {0}(4.0) * q
+        out = a[1, 0, 0] + a[-1, 0, 0] + a[0, 1, 0] + a[0, -1, 0] - {0}(4.0) * a{1}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_threads_have_columns_that_share_loads(dtype: str) -> None:
+    tile, text = _chosen(LAPLACIANS.format(dtype, ""))
+    assert tile.width > 1 < tile.rows
+    assert "f0_here" in text
+    assert "loads_before();" not in text
+
+
+def test_few_columns_of_a_small_domain_are_apart() -> None:
+    tile, _ = _chosen(LAPLACIANS.format("float64", ""), (20, 10, 5))
+    assert (tile.width, tile.rows) == (1, 1)
+
+
+def test_loads_stay_before_quotients() -> None:
+    _, text = _chosen(LAPLACIANS.format("float64", " / q"))
+    loads, kept, points = "f0_here[0][", "loads_before();", "for (int r = 0"
+    assert text.index(loads) < text.index(kept) < text.index(points)
+
+
+def test_points_without_neighbours_load_first_and_are_apart() -> None:
+    names = [f"f{number}" for number in range(7)]
+    fields = ", ".join(f"{name}: Field[float64]" for name in names)
+    body = "".join(f"        {name} = {name} * (1.0 - 0.5 * f0)\n" for name in names[1:])
+    tile, text = _chosen(
+        f"def rates({fields}):\n    with computation(PARALLEL), interval(...):\n{body}"
+    )
+    assert (tile.width, tile.rows) == (1, 1)
+    assert text.index("f6_new[0][0] = f6[") < text.index("f1[o0] = ")
