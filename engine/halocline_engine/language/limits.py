@@ -110,10 +110,12 @@ def check_text(text: str, limits: Limits) -> None:
 
 
 def _check_tokens(text: str, limits: Limits) -> None:
-    """Count tokens and open brackets; refuse f-strings and long numbers."""
-    depth = 0
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    for count, token in enumerate(tokens, 1):
+    """Count tokens and open brackets; refuse long numbers."""
+    count = depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        # Before Python 3.12 an f-string is one token, and each of its characters may be one inside.
+        inside = token.string if _is_formatted(token) else ""
+        count += 1 + len(inside)
         if count > limits.tokens:
             raise fault(
                 LimitError,
@@ -128,9 +130,8 @@ def _check_tokens(text: str, limits: Limits) -> None:
                 raise _too_deep(_place(token), limits)
         elif token.type == tokenize.OP and token.string in ")]}":
             depth -= 1
-        elif _is_formatted(token):
-            message = "A formatted string is not part of the language."
-            raise fault(SyntaxRuleError, _place(token), "strings", message, "Remove it.")
+        elif depth + sum(map(inside.count, "([{")) > limits.depth:
+            raise _too_deep(_place(token), limits)
         elif token.type == tokenize.NUMBER and len(token.string) > limits.digits:
             message = (
                 f"A number has {len(token.string)} characters, but at most {limits.digits} are "
@@ -144,11 +145,9 @@ def _place(token: tokenize.TokenInfo) -> Place:
 
 
 def _is_formatted(token: tokenize.TokenInfo) -> bool:
-    """Say whether a token is, or begins, an f-string (their own tokens since Python 3.12)."""
-    if token.type == tokenize.STRING:
-        start = token.string.lstrip(string.ascii_letters)
-        return "f" in token.string.removesuffix(start).lower()
-    return tokenize.tok_name[token.type] in ("FSTRING_START", "TSTRING_START")
+    """Say whether a token is a whole f-string."""
+    start = token.string.lstrip(string.ascii_letters)
+    return token.type == tokenize.STRING and "f" in token.string.removesuffix(start).lower()
 
 
 def check_tree(tree: ast.Module, limits: Limits) -> None:

@@ -234,15 +234,15 @@ def test_no_text() -> None:
 
 @pytest.mark.parametrize("quote", ["'", '"', "'''", '"""'])
 @pytest.mark.parametrize("prefix", ["f", "F", "rf", "fr", "Rf"])
-def test_formatted_strings(prefix: str, quote: str) -> None:
-    text = f"NAME = {prefix}{quote}{{1}}{quote}\n" + BODY + "a = 1.0"
-    assert "line 1, column 8: A formatted string is not part of the language." in message(
-        text, SyntaxRuleError
+def test_formatted_strings_count_with_what_is_inside(prefix: str, quote: str) -> None:
+    text = f"NAME = {prefix}{quote}{{}}{quote}\n" + BODY + "a = 1.0"
+    lower(parse(text.replace("{}", "{%s}" % ("(" * 63 + "1" + ")" * 63))))
+    deep = text.replace("{}", "{%s}" % ("(" * 64 + "1" + ")" * 64))
+    assert "line 1, column 8: The program is nested more than 64 levels" in message(
+        deep, LimitError
     )
-
-
-def test_a_large_formatted_string_never_reaches_the_parser() -> None:
-    assert "A formatted string" in message("x = f'" + "{a}" * 20_000 + "'", SyntaxRuleError)
+    long = text.replace("{}", "{" + "a+" * 50_000 + "a}")
+    assert "The program has more than 100000 tokens." in message(long, LimitError)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])

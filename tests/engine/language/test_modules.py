@@ -32,6 +32,8 @@ class Driver:
         self._stencil = factory.make(surface)
 
     def __call__(self):
+        if self._steps[0] < 0:
+            raise ValueError(f"{self._steps[0]!r} steps, {', '.join(f'{s:>3}' for s in self._all)}")
         self._stencil()
 
 
