@@ -25,7 +25,12 @@ from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
-from halocline_engine.language.python.sources import ProgramLike, program_source, with_place
+from halocline_engine.language.python.sources import (
+    ProgramLike,
+    program_source,
+    with_functions,
+    with_place,
+)
 from halocline_engine.language.source import Place, excerpt, locate
 from halocline_engine.passes.contract import contract
 from halocline_engine.passes.pipeline import PASSES
@@ -86,7 +91,7 @@ def compile_program(
     source = program_source(program)
     if name is not None:
         arguments.text("name", name, "the name of a function of the text")
-    arguments.by_name("externals", externals, "{'ORDER': 2}")
+    given = arguments.by_name("externals", externals, "{'ORDER': 2}")
     bits = arguments.literal_bits(literal_precision)
     example = "{'real': 'float32'}"
     types, (integer, floating) = arguments.types_by_name("dtypes", dtypes, example, bits)
@@ -94,6 +99,11 @@ def compile_program(
     chosen = resolve(target)
     try:
         syntax = parse(source.text, limits=_limits(limits))
+        defined = {definition.name for definition in syntax.definitions}
+        whole = with_functions(source, program, given, defined, syntax.foreign)
+        if whole is not source:
+            source = whole
+            syntax = parse(source.text, limits=_limits(limits))
         meaning, warnings = lower(
             syntax,
             name=name or source.name,

@@ -43,7 +43,8 @@ class ReadingArguments(TypedDict, total=False):
         Name of the stencil, if the text has several.
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`, or from a module that is
-        not read, such as `{"constants": {"GRAVITY": 9.81}}`.
+        not read, such as `{"constants": {"GRAVITY": 9.81}}`; also Python functions, whose source is
+        put below the program, and the modules themselves.
     dtypes : mapping of str or type to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text,
         such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`. The key `float` itself means

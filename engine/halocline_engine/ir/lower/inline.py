@@ -17,7 +17,7 @@ from typing import assert_never
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold
 from halocline_engine.ir.lower.naming.members import Level
-from halocline_engine.ir.lower.naming.names import Names, literal, nearest
+from halocline_engine.ir.lower.naming.names import Names, literal, nearest, starred
 from halocline_engine.ir.lower.naming.scope import (
     AXES,
     CONSTANTS,
@@ -378,7 +378,9 @@ def _unknown_function(call: Apply, names: Names, scope: Scope) -> NameRuleError:
     message = f"The function '{name}' is unknown."
     bare = name.rsplit(".", maxsplit=1)[-1]
     hint = f"Write '{bare}(...)'." if bare in _BUILTINS else ""
-    hint = hint or nearest(bare, [*_BUILTINS, *names.all(), *scope.imports])
+    hint = (
+        hint or nearest(bare, [*_BUILTINS, *names.all(), *scope.imports]) or starred(names.foreign)
+    )
     return fault(
         NameRuleError, place, "names", message, hint or "Put its definition into the text."
     )

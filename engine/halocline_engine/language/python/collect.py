@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, TypeAlias, cast
@@ -16,7 +16,7 @@ import numpy as np
 from halocline_engine.errors import SourceError
 from halocline_engine.language.parsing import parsed
 
-__all__ = ["LANGUAGE", "Piece", "collect", "type_text"]
+__all__ = ["LANGUAGE", "Piece", "collect", "plain_function", "type_text"]
 
 #: Names that the language defines; a program does not bring its own.
 LANGUAGE = frozenset(
@@ -49,25 +49,28 @@ class Piece:
     file_line: int = 0
 
 
-def collect(program: Callable[..., Any]) -> tuple[Piece, ...]:
-    """Return the pieces of a program: constants, types, functions, and the function itself last.
+def collect(
+    functions: Iterable[Callable[..., Any]], given: Mapping[str, object] | None = None
+) -> tuple[Piece, ...]:
+    """Return the pieces of a program: constants, types, and functions, the last one as the last.
 
-    Raises SourceError where the function has no readable text, or refers to a value that a
-    program cannot hold.
+    `given` are values of names that must mean the same in these functions. Raises SourceError where
+    a function has no readable text, or refers to a value that a program cannot hold.
     """
-    collector = _Collector()
-    collector.add_function(getattr(program, "__name__", ""), program, "the program")
+    collector = _Collector(given or {})
+    for function in functions:
+        collector.add_function(getattr(function, "__name__", ""), function, "the program")
     return collector.pieces()
 
 
 class _Collector:
     """The pieces found so far, each name once; a name has one meaning in the whole program."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Mapping[str, object]) -> None:
         self._lines: dict[str, str] = {}
         self._spaces: dict[str, dict[str, str]] = {}
         self._functions: dict[str, Piece] = {}
-        self._meanings: dict[str, object] = {}
+        self._meanings: dict[str, object] = {n: _number(v) or v for n, v in given.items()}
 
     def pieces(self) -> tuple[Piece, ...]:
         """Lines first, then classes of constants, then functions, callees before callers."""
@@ -80,7 +83,7 @@ class _Collector:
 
     def add_function(self, name: str, value: object, user: str) -> None:
         """Add a function under the name that its user calls it, after what it refers to."""
-        function = _plain_function(value)
+        function = plain_function(value)
         if self._known(name, function, user):
             return
         node, text, file, line = _definition(function)
@@ -144,7 +147,7 @@ class _Collector:
         )
 
 
-def _plain_function(value: object) -> FunctionType:
+def plain_function(value: object) -> FunctionType:
     """Return the Python function under its decorators."""
     function = inspect.unwrap(cast("Any", value))
     if isinstance(function, FunctionType) and function.__name__ != "<lambda>":

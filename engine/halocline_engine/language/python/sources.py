@@ -16,14 +16,17 @@ def f(a: Field[float]):
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from types import FunctionType
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from halocline_engine.errors import SourceError
 from halocline_engine.language.parsing import parsed
-from halocline_engine.language.python.collect import Piece, collect
+from halocline_engine.language.python.collect import LANGUAGE, Piece, collect, plain_function
 
 __all__ = [
     "Placed",
@@ -32,6 +35,7 @@ __all__ = [
     "Span",
     "parameters",
     "program_source",
+    "with_functions",
     "with_place",
 ]
 
@@ -74,7 +78,73 @@ def program_source(program: ProgramLike) -> Source:
         return Source(program, None, ())
     if isinstance(program, str | Path):
         return _file(Path(program))
-    return _joined(collect(program))
+    return _joined(collect([program]))
+
+
+def with_functions(
+    source: Source,
+    program: ProgramLike,
+    externals: Mapping[str, object],
+    defined: Collection[str],
+    foreign: Collection[str],
+) -> Source:
+    """Return a program's text with the functions that it has as externals or attributes of them.
+
+    `defined` are the names that the text defines, and `foreign` those that it imports, of which '*'
+    stands for any. A name that the text defines otherwise is defined twice then.
+    """
+    called: list[FunctionType] = []
+    text = source.text
+    while True:
+        found = dict.fromkeys(_called(text, externals))
+        new = [f for f in found if f not in called and not _has(source, defined, f)]
+        if not new:
+            break
+        called += new
+        text = source.text + _joined(collect(called)).text
+    if not called:
+        return source
+    if not isinstance(program, str | Path):
+        return _joined(collect([*called, program]))
+    # What the text imports has the value of the external in these functions too.
+    names = {*externals} if "*" in foreign else {*externals} & {*foreign}
+    own = {function.__name__ for function in called}
+    more = _joined(collect(called, {name: externals[name] for name in names - own}))
+    below = source.text.rstrip("\n") + "\n\n\n"
+    moved = (replace(span, first=span.first + below.count("\n")) for span in more.spans)
+    return Source(below + more.text, source.name, (*source.spans, *moved))
+
+
+def _called(text: str, externals: Mapping[str, object]) -> Iterator[FunctionType]:
+    """Yield the functions that a text names as externals, or calls as their attributes."""
+    for name, value in externals.items():
+        if name in LANGUAGE or not re.search(rf"\b{re.escape(name)}\b", text):
+            continue
+        members = re.findall(rf"\b{re.escape(name)}\.([A-Za-z]\w*)\(", text)
+        for one in (value, *(_member(value, member) for member in members)):
+            if _is_function(one):
+                yield plain_function(one)
+
+
+def _member(value: object, name: str) -> object:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).get(name)
+    return getattr(value, name, None)
+
+
+def _has(source: Source, defined: Collection[str], function: FunctionType) -> bool:
+    """Whether a text has a function; another one of that name is none."""
+    own = _unindented(collect([function])[-1].text)
+    return function.__name__ in defined and own in _unindented(source.text)
+
+
+def _unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
+def _is_function(value: object) -> bool:
+    function = inspect.unwrap(cast("Any", value))
+    return isinstance(function, FunctionType) and function.__name__ != "<lambda>"
 
 
 def parameters(source: Source, name: str | None = None) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from halocline_engine.language.syntax import (
     Text,
 )
 
-__all__ = ["Names", "literal", "make_names", "nearest"]
+__all__ = ["Names", "literal", "make_names", "nearest", "starred"]
 
 #: Names longer than this are not compared: the time grows with the product of their lengths.
 _LONGEST = 64
@@ -73,7 +73,7 @@ class Names:
             hint = "Put its definition into the text, or pass its value in 'externals'."
             return fault(NameRuleError, place, "names", message, hint)
         message = f"The name '{name}' is unknown."
-        hint = nearest(name, [*known, *self.all()]) or otherwise
+        hint = nearest(name, [*known, *self.all()]) or starred(self.foreign) or otherwise
         return fault(NameRuleError, place, "names", message, hint)
 
     def constant(self, name: str, imports: frozenset[str], place: Place) -> Value | Level | None:
@@ -125,7 +125,10 @@ class Names:
     def _is_external(self, name: str, imports: frozenset[str]) -> bool:
         """Whether a name is imported from the externals, or from elsewhere and given as one."""
         head = name.partition(".")[0]
-        return head in imports or (head in self.foreign and head in self.externals)
+        if head in imports or head not in self.externals:
+            return head in imports
+        own = head in self.definitions or name in _KNOWN
+        return head in self.foreign or ("*" in self.foreign and not own)
 
     def all(self) -> list[str]:
         """Return the names that the text defines, for suggestions."""
@@ -262,6 +265,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return ""
     close = difflib.get_close_matches(name, short, 1)
     return f"Did you mean '{close[0]}'?" if close else ""
+
+
+def starred(foreign: frozenset[str]) -> str:
+    """Return a hint where a module that is not read may bring names that the text does not list."""
+    return "If an 'import *' brings it, pass its value in 'externals'." if "*" in foreign else ""
 
 
 def _field_type(name: str, value: object) -> Binding | None:
