@@ -117,10 +117,9 @@ def test_functions_of_imported_modules_are_given_as_they_are(physics: Any) -> No
 
 
 def test_a_namespace_or_a_mapping_stands_for_a_module(physics: Any) -> None:
-    for whole in (
-        SimpleNamespace(heating=physics.heating, RATE=0.25),
-        vars(physics) | {"RATE": 0.25},
-    ):
+    mapping: dict[str, Any] = {"heating": physics.heating, "RATE": 0.25}
+    wholes: list[Any] = [SimpleNamespace(**mapping), mapping]
+    for whole in wholes:
         q, out, _ = result(MODEL, given(physics) | {"physics": whole})
         np.testing.assert_array_equal(out, 2.0 * (q / 2.0) + 9.81 * (np.maximum(q, 0) / 2.0) * 0.25)
 
