@@ -229,8 +229,8 @@ TEXT = (
     _row(
         "from __externals__ import NAME",
         'anywhere in a definition: what the caller sets with `externals={"NAME": 3}`. A'
-        " number, an axis or an index of one (`gtscript.I[0]`), a function of the text, or a "
-        "class or mapping of such values",
+        " number, an axis or an index of one (`gtscript.I[0]`), a function of the text or of "
+        "Python, which is read and not executed, or a class, module or mapping of such values",
         Example("from __externals__ import FACTOR\nout = FACTOR * a", lambda e: 4.0 * e("a")),
     ),
     _row(

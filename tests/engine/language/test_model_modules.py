@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,37 @@ def test_stencils_of_the_module_come_before_those_inside() -> None:
     outer += "    with computation(PARALLEL), interval(...):\n        b = -a\n"
     he.stencil(INSIDE + outer, target="reference")(a, b)
     assert b[0, 0, 0] == -2.0
+
+
+VALUES = """
+from enum import Enum, IntEnum
+
+class Scheme(IntEnum):
+    UPWIND = -1
+
+class Form(Enum):
+    FLUX = 2.5
+
+def form(a: Field[float], out: Field[float], n: int):
+    with computation(PARALLEL), interval(...):
+        if n == Scheme.UPWIND.value:
+            out = a * Form.FLUX.value
+        else:
+            out = a
+"""
+
+
+def test_members_of_enumerations_have_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "given_form.py").write_text("from halocline.gtscript import *\n" + VALUES)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "given_form", raising=False)
+    a, out = np.ones((1, 2, 2)), np.zeros((1, 2, 2))
+    for program in (VALUES, importlib.import_module("given_form").form):
+        stencil = he.stencil(program, target="reference")
+        for n, factor in ((-1, 2.5), (1, 1.0)):
+            stencil(a, out, n)
+            np.testing.assert_array_equal(out, factor)
+    with pytest.raises(he.SyntaxRuleError, match="A field has no attribute 'value'"):
+        he.stencil(VALUES.replace("n ==", "n.value =="), target="reference")

@@ -8,6 +8,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, TypeAlias, cast
 
@@ -128,7 +129,8 @@ class _Collector:
             self._lines.setdefault(root, f"import {root}")
             self.add_function(path[0], member, user)
             return
-        text = _number(member) or type_text(member)
+        constant = member.value if isinstance(member, Enum) else member
+        text = _number(constant) or type_text(constant)
         if text is None:
             raise _unsupported(whole, member, user)
         self._spaces.setdefault(root, {})[path[0]] = text

@@ -61,10 +61,13 @@ def member_of(definitions: Mapping[str, Definition], name: str, place: Place) ->
     """Return what an attribute is of a constant that is a class, or made of one, or None.
 
     `C = Constants` and `C = Constants()` have what the class has, `C = Constants(G=9.8)` and
-    `C = SimpleNamespace(G=9.8)` what is given by name before that.
+    `C = SimpleNamespace(G=9.8)` what is given by name before that. The `value` of a member of an
+    enumeration is the member.
     """
     head, _, rest = name.rpartition(".")
     whole = definitions.get(head)
+    if rest == "value" and "." in head and isinstance(whole, Binding):
+        return Name(head, place)
     found = whole.term if isinstance(whole, Binding) else None
     if head and whole is None:
         found = member_of(definitions, head, place)
