@@ -39,7 +39,7 @@ SHAPES = ((4, 4), (4, 2), (2, 4), (8, 1), (4, 1), (2, 2), (1, 4), (2, 1), (1, 2)
 #: What a point of them loads and stores, of what it does alone, from which on they are worth it.
 _WORTH = 0.8
 #: Elements that a thread holds, and its operations where quotients and functions make branches.
-_ELEMENTS, _MOST_WORK = 120, 1500
+_ELEMENTS, _MOST_WORK = 128, 1500
 #: The columns of a thread that loads where it computes, if each point reads so many columns of an
 #: array or more, since neighbours then find in the L1 cache what others loaded, or if there are few
 #: arrays, since places are computed once for all columns. With more arrays than that, fewer loads
