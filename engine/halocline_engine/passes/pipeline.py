@@ -6,8 +6,13 @@ from collections.abc import Callable
 
 from halocline_engine.ir.nodes import Program
 from halocline_engine.passes.split_conditionals import split_conditionals
+from halocline_engine.passes.visit_assigned_levels import visit_assigned_levels
 from halocline_engine.passes.widen_planes import widen_planes
 
 __all__ = ["PASSES"]
 
-PASSES: tuple[Callable[[Program], Program], ...] = (widen_planes, split_conditionals)
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    widen_planes,
+    visit_assigned_levels,
+    split_conditionals,
+)
