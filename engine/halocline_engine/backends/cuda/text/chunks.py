@@ -16,34 +16,44 @@ __device__ __forceinline__ void find_columns(index_t (&columns)[LEVELS], index_t
   for (int n = 0; n < LEVELS; ++n)
     columns[n] = __shfl_sync(~0u, own, n * (32 / LEVELS) + (int)threadIdx.x / LEVELS);
 }
-template <int LEVELS, int PITCH, int MASK, class T>
+template <int LEVELS, int PITCH, int MASK, int COUNT, class T>
 __device__ __forceinline__ void load_chunk(
-    T *into, const T *from, const index_t (&columns)[LEVELS], int base, int low, int high) {
-  const int lane = (int)threadIdx.x, level = base + lane % LEVELS;
-  if (level >= low && level < high) {
-    #pragma unroll
-    for (int n = 0; n < LEVELS; ++n) {
-      T *const to = into + (n * (32 / LEVELS) + lane / LEVELS) * PITCH + (level & MASK);
-      const T *const place = from + (columns[n] + level);
-      if constexpr (sizeof(T) == 8) copy_async8(to, place);
-      else if constexpr (sizeof(T) == 4) copy_async4(to, place);
-      else *to = *place;
+    T *into, const T *from, const index_t (&columns)[COUNT], int base, int low, int high) {
+  constexpr int LEAST = LEVELS < 32 ? LEVELS : 32;
+  const int lane = (int)threadIdx.x;
+  #pragma unroll
+  for (int part = 0; part < LEVELS; part += LEAST) {
+    const int level = base + part + lane % LEAST;
+    if (level >= low && level < high) {
+      #pragma unroll
+      for (int n = 0; n < COUNT; ++n) {
+        T *const to = into + (n * (32 / LEAST) + lane / LEAST) * PITCH + (level & MASK);
+        const T *const place = from + (columns[n] + level);
+        if constexpr (sizeof(T) == 8) copy_async8(to, place);
+        else if constexpr (sizeof(T) == 4) copy_async4(to, place);
+        else *to = *place;
+      }
     }
   }
 }
-template <int LEVELS, int PITCH, int MASK, class T>
+template <int LEVELS, int PITCH, int MASK, int COUNT, class T>
 __device__ __forceinline__ void store_chunk(
-    T *into, const T *from, const index_t (&columns)[LEVELS], int base, int low, int high,
+    T *into, const T *from, const index_t (&columns)[COUNT], int base, int low, int high,
     int own) {
-  const int lane = (int)threadIdx.x, level = base + lane % LEVELS;
-  if (level >= low && level < high) {
-    T values[LEVELS];
-    #pragma unroll
-    for (int n = 0; n < LEVELS; ++n)
-      values[n] = from[(n * (32 / LEVELS) + lane / LEVELS) * PITCH + (level & MASK)];
-    #pragma unroll
-    for (int n = 0; n < LEVELS; ++n)
-      if (n * (32 / LEVELS) + lane / LEVELS < own) into[columns[n] + level] = values[n];
+  constexpr int LEAST = LEVELS < 32 ? LEVELS : 32;
+  const int lane = (int)threadIdx.x;
+  #pragma unroll
+  for (int part = 0; part < LEVELS; part += LEAST) {
+    const int level = base + part + lane % LEAST;
+    if (level >= low && level < high) {
+      T values[COUNT];
+      #pragma unroll
+      for (int n = 0; n < COUNT; ++n)
+        values[n] = from[(n * (32 / LEAST) + lane / LEAST) * PITCH + (level & MASK)];
+      #pragma unroll
+      for (int n = 0; n < COUNT; ++n)
+        if (n * (32 / LEAST) + lane / LEAST < own) into[columns[n] + level] = values[n];
+    }
   }
 }
 template <class T> struct alignas(16) LevelPack { T v[16 / sizeof(T)]; };

@@ -55,15 +55,15 @@ class ChunkMoves:
         return lines
 
     def prologue(self) -> list[str]:
-        """Return the loads before the first chunk is computed, the one behind it among them."""
+        """Return the loads of what the first chunk needs besides what it loads itself."""
         lines: list[str] = []
         for n, window in enumerate(self.one.windows):
             for number in range(-1 if window.behind else 0, window.early):
                 lines += self._load(n, window, f"initial{signed(self.sign * number)}")
-        return [*lines, "copy_async_commit();"]
+        return lines
 
     def loads(self) -> list[str]:
-        """Return the loads of chunks behind the one that is computed."""
+        """Return the loads for a chunk before it is computed."""
         return [
             line
             for n, window in enumerate(self.one.windows)

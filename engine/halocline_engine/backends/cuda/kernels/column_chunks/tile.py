@@ -54,17 +54,19 @@ __all__ = [
 #: Bytes of shared memory of all blocks of a processor, and what each of them takes besides.
 _CHIP, _RESERVED = 228 * 1024, 1024
 #: The most that a block can have, the most blocks of a processor, and the most that go through all
-#: columns. Their threads have 128 registers, so many of them for what they move of a chunk.
-_MOST, _BLOCKS, _LOOPING, _MOVED = 227 * 1024, 32, 16, 64
+#: columns.
+_MOST, _BLOCKS, _LOOPING = 227 * 1024, 32, 16
+#: Registers of a processor, and those of a thread for anything but what it moves of a chunk.
+_REGISTERS, _OTHERS = 65536, 64
 _ALL_LOOPING = _LOOPING * H200.processors
 #: The fewest blocks that a processor should have, so that some compute while others wait.
 _FEWEST = 2
 #: Levels of a chunk.
-CHUNKS = (8, 16, 32)
+CHUNKS = (8, 16, 32, 64)
 #: Bytes that a processor of a large device moves in a cycle.
 _RATE = 12.0
 #: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0102).
-_PIECE = 30
+_PIECE = 20
 #: Cycles of a level for each array that is loaded and stored, and for each that it looks up in
 #: memory, at levels that only a run knows.
 _UPDATE, _LOOKUP = 30, 1000
@@ -92,11 +94,11 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         uncut = uncut_windows(*made, looping)
         if uncut is None:
             continue
-        for chunk in CHUNKS:
+        for chunk in (chunk for chunk in CHUNKS if chunk < max(2 * domain[2], CHUNKS[0] + 1)):
             tile = replace(looping, chunk=chunk)
             passes = cut_windows(uncut, chunk)
             fitted = _with_blocks(tile, entry, schedule, passes)
-            if fitted and passes and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
+            if fitted and passes and _moves(fitted, words):
                 found[fitted] = _time(made[0], passes, variant, fitted)
     return min(found, key=found.__getitem__) if found else None
 
@@ -156,6 +158,15 @@ def chunks_memory(
     elements = chunks_blocks(entry, domain, tile) * COLUMNS * domain[2]
     for slot in placement_of(entry.kernel, schedule, tile).block:
         yield BlockMemory(slot.names[0], slot.dtype.itemsize, elements, _ALIGNED)
+
+
+def _moves(tile: Tile, words: int) -> bool:
+    """Return whether threads have registers for their elements of a chunk, and the offsets.
+
+    Blocks that go through all columns are compiled for as many on a processor.
+    """
+    columns = COLUMNS * -(-tile.blocks // H200.processors)
+    return not columns or min(tile.chunk, COLUMNS) * (1 + words) <= _REGISTERS // columns - _OTHERS
 
 
 def _resident(passes: tuple[PassWindows, ...]) -> int:

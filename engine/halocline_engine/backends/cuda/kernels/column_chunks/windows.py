@@ -69,7 +69,7 @@ class Window:
     @property
     def early(self) -> int:
         """So many chunks before it is computed, one is loaded."""
-        return 1 + (self.ahead > 0)
+        return int(self.ahead > 0)
 
     def pitch(self, chunk: int) -> int:
         """Return the elements from a column to the next; an odd number, so that banks differ."""
