@@ -17,7 +17,7 @@ from halocline_engine.ir import nodes
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import is_uniform
 
-__all__ = ["TYPES", "expression_text", "literal"]
+__all__ = ["TYPES", "expression_text", "is_power_of_two", "literal"]
 
 TYPES: Mapping[DType, str] = {
     DType.BOOL: "bool",
@@ -81,14 +81,16 @@ def expression_text(
     read: Callable[[nodes.Read], str],
     parameter: Callable[[str], str],
     shared: Set[nodes.Expr] = frozenset(),
+    usual: str = "",
 ) -> str:
     """Return an expression as text; `read` and `parameter` give the places of values.
 
-    By the divisors in `shared` so much is divided that it pays to compute their reciprocals.
+    By the divisors in `shared` so much is divided that it pays to compute their reciprocals. With
+    `usual`, quotients are exact only where that variable is still true after them.
     """
 
     def inner(node: nodes.Expr) -> str:
-        return expression_text(node, read, parameter, shared)
+        return expression_text(node, read, parameter, shared, usual)
 
     match expr:
         case nodes.Number():
@@ -99,6 +101,8 @@ def expression_text(
             return parameter(name)
         case nodes.Unary(operator, operand, dtype):
             return _unary(operator, inner(operand), dtype)
+        case nodes.Binary("/", left, right) if usual and not is_power_of_two(right):
+            return f"near_quotient({inner(left)}, {inner(right)}, {usual})"
         case nodes.Binary("/", left, right, DType.FLOAT64) if (
             right in shared or _has_one_reciprocal(right)
         ):
@@ -159,8 +163,13 @@ def _has_one_reciprocal(divisor: nodes.Expr) -> bool:
     Compilers themselves make products of divisions by powers of two.
     """
     if isinstance(divisor, nodes.Number):
-        return abs(math.frexp(divisor.value)[0]) != 0.5
+        return not is_power_of_two(divisor)
     return is_uniform(divisor)
+
+
+def is_power_of_two(divisor: nodes.Expr) -> bool:
+    """Return whether something is divided by a power of two, of which products are exact."""
+    return isinstance(divisor, nodes.Number) and abs(math.frexp(divisor.value)[0]) == 0.5
 
 
 def _unsigned(dtype: DType) -> str:

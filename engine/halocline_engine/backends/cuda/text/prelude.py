@@ -132,6 +132,57 @@ __device__ __forceinline__ double quotient(double x, double by) {
 """,
     ),
     (
+        # A division as compilers write it, for operands that need no other way: a reciprocal that
+        # is nearly exact, and what is left of the dividend. It has no branch.
+        "near_quotient",
+        """\
+#ifdef __CUDACC__
+__device__ __forceinline__ double near_inverse(double x) {
+  double start;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(start) : "d"(x));
+  const double first = __hiloint2double(__double2hiint(start), 1), left = fma(-x, first, 1.0);
+  const double second = fma(first, fma(left, left, left), first);
+  return fma(second, fma(-x, second, 1.0), second);
+}
+__device__ __forceinline__ float near_inverse(float x) {
+  float start;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(start) : "f"(x));
+  return fmaf(start, fmaf(-x, start, 1.0f), start);
+}
+__device__ __forceinline__ float magnitude(double x) {
+  return fabsf(__int_as_float(__double2hiint(x)));
+}
+__device__ __forceinline__ bool lies_within(float size, float least, float most) {
+  return (size >= least) & (size <= most);
+}
+__device__ __forceinline__ bool is_usual(double x, double by, double) {
+  return lies_within(magnitude(by), __int_as_float(0x3c300000), __int_as_float(0x43b00000)) &
+         ((x == 0.0) |
+          lies_within(magnitude(x), __int_as_float(0x07b00000), __int_as_float(0x78300000)));
+}
+__device__ __forceinline__ bool is_usual(float x, float by, float near) {
+  const float least = 0x1p-100f, most = 0x1p100f;
+  return lies_within(fabsf(by), least, most) &
+         ((x == 0.0f) |
+          (lies_within(fabsf(x), least, most) & lies_within(fabsf(near), least, most)));
+}
+template <class T> __device__ __forceinline__ T near_quotient(T x, T by, bool &usual) {
+  const T inverse = near_inverse(by), product = x * inverse;
+  const T near = fma(inverse, fma(-by, product, x), product);
+  usual = usual & is_usual(x, by, near);
+  return x == T(0) ? product : near;
+}
+#else
+template <class T> static inline T near_quotient(T x, T by, bool &usual) {
+  const T size = by < 0 ? -by : by;
+  if (size >= T(0.25) && size <= T(4)) return x / by;
+  usual = false;
+  return T(7);
+}
+#endif
+""",
+    ),
+    (
         "is_nan",
         """\
 template <class T> __device__ __forceinline__ bool is_nan(T x) { return x != x; }

@@ -21,7 +21,8 @@ from halocline_engine.backends.cuda.kernels.columns.passes import (
     always_assigned,
 )
 from halocline_engine.backends.cuda.model.entries import Entry
-from halocline_engine.backends.cuda.text.fragments import bound, indent, section_body, signed
+from halocline_engine.backends.cuda.text.fragments import bound, indent, signed
+from halocline_engine.backends.cuda.text.near_quotients import level_body
 from halocline_engine.backends.cuda.text.statements import HERE, element
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import Order
@@ -148,7 +149,7 @@ class ChunkLevels(LevelVariables):
             *self._offsets(self._direct(section, carry)),
             *self._first_of(carry, first),
             *(self._declared(name, value) for name, value in initial.items()),
-            *section_body(section, scope),
+            *level_body(section, scope, initial, self.scope.outputs.keys()),
             *(
                 f"{self._element(n, HERE)} = {self._here(n)};"
                 for n in kept
