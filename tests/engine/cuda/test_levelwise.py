@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from differential import assert_same, front, inputs, judged, run
+from general_runs import given_arrays, ran
+from general_runs import judged as judged_with_made_fields
 
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tile_for, tiles_of
@@ -115,3 +118,27 @@ def test_points_without_neighbours_load_first_and_are_apart() -> None:
     )
     assert (tile.width, tile.rows) == (1, 1)
     assert text.index("f6_new[0][0] = f6[") < text.index("f1[o0] = ")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_lies_along_i_is_loaded_by_elements(load: Any, dtype: str) -> None:
+    """Masks of regions do; tiles of columns begin where no vector of theirs is aligned."""
+    text = f"""
+def points(a: Field[{dtype}], x: Field[{dtype}]):
+    with computation(PARALLEL), interval(...):
+        x = a[1, 0, 0] + a[-1, 0, 0] + a[0, 1, 0] + a[0, -1, 0]
+        with horizontal(region[I[0] : I[0] + 3, :]):
+            x = a
+"""
+    meaning, facts = front(text)
+    domain = (21, 7, 5)
+
+    def choose(entry: Entry, schedule: Schedule, variant: Variant, _: Domain) -> Tile:
+        return tile_for(entry, schedule, variant, (512, 512, 72))
+
+    own = given_arrays(meaning, facts, domain, "along K")
+    expected = judged_with_made_fields(meaning, facts, own, domain)
+    kernels = load(plan(meaning, facts), tiles=choose)
+    artifact: Any = SimpleNamespace(load=lambda: kernels)
+    ran(artifact, meaning, facts, own, domain)
+    assert_same(own.arrays, expected.arrays)

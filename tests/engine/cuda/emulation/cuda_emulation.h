@@ -139,6 +139,11 @@ static inline void emulation_aligned(const void *place, emulation_size size) {
     EMULATION_FAIL("An access of %zu bytes at an address that is %zu bytes behind a multiple.",
                    size, (emulation_size)place % size);
 }
+// What a text reads as something larger, such as a pack, lies as that has to.
+template <class P, class T> static inline P *emulation_at(T *place) {
+  emulation_aligned(place, alignof(P));
+  return reinterpret_cast<P *>(place);
+}
 template <class T> static inline T emulation_load(const T *place) {
   emulation_aligned(place, alignof(T));
   T value;

@@ -96,6 +96,8 @@ _ALIGNED = r"(?:(?:__align__|alignas)\s*\([^()]*\)\s*)?"
 _DYNAMIC = re.compile(
     rf"extern\s+({_ALIGNED})__shared__\s+({_ALIGNED})([^;]+?)\b(\w+)\s*\[\s*\]\s*;"
 )
+#: A place that is read or written as something of another type.
+_CAST = re.compile(r"reinterpret_cast<((?:const )?\w+Pack<[^>]*>) \*>\(")
 _STATIC = re.compile(rf"__shared__\s+({_ALIGNED})([^;]+);")
 
 
@@ -275,7 +277,7 @@ class EmulatedMachine:
         self.sources.append(source)
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / f"{key_of(source)[:24]}.cu").write_text(source)
-        code = source
+        code = source = _CAST.sub(r"emulation_at<\1>(", source)
         together = _TOGETHER.search(source) is not None
         if together or len(_KERNEL.findall(source)) != source.count("__global__"):
             code = _shared_arrays(_expanded(source))

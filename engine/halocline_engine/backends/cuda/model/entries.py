@@ -330,7 +330,6 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
     written = {assign.target for body in bodies for assign in assignments(body)}
     found = {read.name for body in bodies for read in reads(body)}
     touched = written | found
-    registers = {register.name for register in kernel.registers}
     surely = {one.target for body in bodies for one in body if isinstance(one, Assign)}
     parameters_read = {
         node.name
@@ -347,6 +346,6 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
         arrays=arrays,
         written=tuple(array for array in arrays if array in written),
         scalars=tuple(s.name for s in schedule.program.scalars if s.name in parameters_read),
-        maybe_constant=frozenset(touched - surely if written & found - registers else ()),
+        maybe_constant=frozenset(touched - surely if written & found else ()),
         narrow=narrow_masks(schedule.program) & found,
     )

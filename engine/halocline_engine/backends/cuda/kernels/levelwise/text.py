@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from halocline_engine.backends.cuda.kernels.levelwise.tile import has_windows
 from halocline_engine.backends.cuda.kernels.points.text import may_repeat, point_lines, whole_tile
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
@@ -17,6 +19,8 @@ def levelwise_text(
     entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
 ) -> list[str]:
     """Return the body of a kernel whose threads have a level of some columns each."""
+    # Tiles begin anywhere along I, so vectors of what lies along I, as masks do, are not aligned.
+    scope = replace(scope, aligned=frozenset())
     (i_low, i_high), (j_low, j_high) = entry.kernel.extent
     low = {"i": i_low, "j": j_low}
     near, far = "ij" if tile.levelwise == 1 else "ji"
