@@ -47,9 +47,20 @@ def edges(
             with horizontal(region[I[-1], :]):
                 x = c
 """
+#: The last points read beyond what they all read, which the threads of others have.
+ENDS = """
+def ends(a: Field[{0}], x: Field[{0}]):
+    with computation(PARALLEL), interval(...):
+        x = a
+        with horizontal(region[I[-1], :], region[:, J[-1]]):
+            x = a[1, 0, 0] - a[0, 1, 0]
+        with horizontal(region[I[0], :]):
+            x = x + a[-1, 0, 0] * a[0, -1, 0]
+"""
 DOMAIN = (509, 487, 72)
 
 
+@pytest.mark.parametrize("text", [EDGES, ENDS])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "tile",
@@ -57,13 +68,13 @@ DOMAIN = (509, 487, 72)
     ids=["point", "tile", "levels"],
 )
 def test_values_are_those_of_the_reference(
-    load: Any, emulation_folder: Path, dtype: str, tile: dict[str, int]
+    load: Any, emulation_folder: Path, text: str, dtype: str, tile: dict[str, int]
 ) -> None:
-    meaning, facts = front(EDGES.format(dtype))
+    meaning, facts = front(text.format(dtype))
     machine = EmulatedMachine(emulation_folder / "loaded")
     made = changed(**{"block": (32, 2), "depth": 1, **tile})
     tiled: Any = SimpleNamespace(load=partial(load, plan(meaning, facts), on=machine, tiles=made))
-    for domain in ((37, 7, 4), (5, 4, 2), (2, 2, 7)):
+    for domain in ((37, 7, 4), (8, 6, 3), (5, 4, 2), (2, 2, 7)):
         own = given_arrays(meaning, facts, domain)
         expected = judged(meaning, facts, own, domain)
         assert_same(ran(tiled, meaning, facts, own, domain).arrays, expected.arrays)

@@ -147,15 +147,16 @@ def has_branches(section: Section) -> bool:
 class TileBody:
     """A section with the windows of the arrays it loads and the outputs it keeps.
 
-    `perhaps` has the outputs that points may leave as they are. `planes` says which of the arrays a
-    block keeps in shared memory, where the threads load from them at each level. `extent` is given
-    for a tile that an edge of the domain cuts: nothing that lies outside is loaded from memory or
-    stored.
+    `loaded` are the offsets at which every point finds an array in its windows. `perhaps` has the
+    outputs that points may leave as they are. `planes` says which of the arrays a block keeps in
+    shared memory, where the threads load from them at each level. `extent` is given for a tile that
+    an edge of the domain cuts: nothing that lies outside is loaded from memory or stored.
     """
 
     section: Section
     scope: Scope
     tile: Tile
+    loaded: Mapping[str, Sequence[Offset]]
     windows: Mapping[str, tuple[Window, ...]]
     outputs: Mapping[str, bool]
     perhaps: frozenset[str]
@@ -187,7 +188,7 @@ class TileBody:
             for name, offsets in loaded.items()
         }
         extent = entry.kernel.extent if cut else None
-        return TileBody(section, scope, tile, found, kept, perhaps, planes, extent)
+        return TileBody(section, scope, tile, loaded, found, kept, perhaps, planes, extent)
 
     def declarations(self) -> Iterator[str]:
         """Yield the registers of windows and outputs."""
@@ -253,7 +254,7 @@ class TileBody:
         values = {
             (name, offset): self._value(name, window, offset)
             for name, found in self.windows.items()
-            for offset in self._offsets(name)
+            for offset in self.loaded[name]
             for window in found
             if _holds(window, self.scope.kinds[name][1], offset)
         }
@@ -269,9 +270,6 @@ class TileBody:
             "  }",
             "}",
         ]
-
-    def _offsets(self, name: str) -> list[Offset]:
-        return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
 
     def _value(self, name: str, window: Window, offset: Offset) -> str:
         """Return the register of what the point (e, r) reads."""
@@ -290,7 +288,7 @@ class TileBody:
             register = self._register(name, window, (row, column))
             source = element(self._at_first(), name, (column, row, window.level))
             line = _transfer("load", size, register, source)
-            yield self._where_inside(name, (row, column), self._offsets(name)) + line
+            yield self._where_inside(name, (row, column), self.loaded[name]) + line
 
     def _load_from_plane(self, name: str, window: Window) -> Iterator[str]:
         plane, array = self.planes[name], self.scope.arrays[name]
