@@ -46,8 +46,10 @@ from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Overlap, Repetition
 from halocline_engine.backends.cuda.build import CudaBackend
-from halocline_engine.backends.cuda.model.entries import H200_CACHE
+from halocline_engine.backends.cuda.kernels.choose import tile_for
+from halocline_engine.backends.cuda.model.entries import H200_CACHE, Entry, Variant
 from halocline_engine.backends.cuda.model.launch import Dim3
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.copies import AnyArray, copy_slabs
@@ -169,13 +171,15 @@ class EmulatedKernels:
 class EmulatedArtifact:
     """`backends.base.Artifact` of a schedule, for a Stencil whose target is one of the host's.
 
-    Code is kept in `folder`, which tests of one run share.
+    Code is kept in `folder`, which tests of one run share. With `usual`, kernels have the tiles
+    that they have on a domain of that size.
     """
 
     schedule: Schedule
     folder: Path
     descending: bool = False
     shuffled: int = 0
+    usual: Domain | None = None
 
     @property
     def source(self) -> str:
@@ -185,7 +189,12 @@ class EmulatedArtifact:
         machine = EmulatedMachine(
             self.folder / "loaded", descending=self.descending, shuffled=self.shuffled
         )
-        return CudaExecutable(self.schedule, machine, Cache(self.folder / "compiled"))
+        return CudaExecutable(
+            self.schedule, machine, Cache(self.folder / "compiled"), self._tile_for
+        )
+
+    def _tile_for(self, entry: Entry, of: Schedule, variant: Variant, domain: Domain) -> Tile:
+        return tile_for(entry, of, variant, self.usual or domain)
 
 
 class EmulatedMachine:
