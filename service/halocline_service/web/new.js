@@ -63,6 +63,9 @@ function refuse(error) {
 }
 
 async function submit() {
+  // A check that was still to come would take away what is said about the submission.
+  clearTimeout(waiting);
+  checking?.abort();
   try {
     const inputs = readInputs();
     if (!inputs.dataset) throw new Error("Name a dataset first.");
