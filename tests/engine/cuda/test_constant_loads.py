@@ -40,7 +40,7 @@ def test_declared_apart_it_would_be() -> None:
     assert len(list(mistaken_loads(ptx_of(apart)))) == 1
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=QUIET)
 @given(whole_programs())
 def test_nor_is_it_in_drawn_programs(text: str) -> None:
     try:
