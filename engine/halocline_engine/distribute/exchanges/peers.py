@@ -148,7 +148,7 @@ class PeerMemory:
                 di, dj, dk = view.strides
                 width = view.dtype.itemsize
                 box = Box(link, width, machine.address(view), at, (i, j, k), (di, dj, dk))
-                found.append(widened(box))
+                found.append(widened(box, numbered=rank in self.numbered))
                 at += -(-width * i * j * k // 16) * 16 * (2 if rank in self.numbered else 1)
         return found
 

@@ -21,8 +21,10 @@ struct State {
   unsigned long long complete, blocks, failed, unused;
 };
 
+// A thread moves AT_ONCE words of a cell at once, NUMBERED ones of those that are numbered.
 #define EVERY 256
 #define AT_ONCE 4
+#define NUMBERED 8
 
 // Let the kernel behind this one come to the processors, and wait for the one in front of it; that
 // is complete already unless this one was launched to follow it early.
@@ -62,39 +64,91 @@ template <typename Word> __device__ static Word *place(const Box &box, unsigned 
   return (Word *)(box.array + i * box.steps[0] + j * box.steps[1] + k * box.steps[2]);
 }
 
+// Loads and stores of words that come as wholes, whatever else is under way; two at once.
+template <unsigned WORDS>
+__device__ static void load_words(unsigned long long *words, const unsigned long long *place) {
+#if defined(__CUDA_ARCH__)
+  if (WORDS == 2) {
+    asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(words[0]), "=l"(words[WORDS - 1])
+                 : "l"(place));
+    return;
+  }
+#endif
+  for (unsigned n = 0; n < WORDS; ++n)
+    words[n] = ((const volatile unsigned long long *)place)[n];
+}
+
+template <unsigned WORDS>
+__device__ static void store_words(unsigned long long *place, const unsigned long long *words) {
+#if defined(__CUDA_ARCH__)
+  if (WORDS == 2) {
+    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(place), "l"(words[0]),
+                 "l"(words[WORDS - 1]));
+    return;
+  }
+#endif
+  for (unsigned n = 0; n < WORDS; ++n)
+    ((volatile unsigned long long *)place)[n] = words[n];
+}
+
 // Each four bytes of a cell go with the number of the exchange, in one word that comes as a whole:
-// who waits for the number has the cell, and nothing is counted.
+// who waits for the number has the cell, and nothing is counted. A look takes most of a
+// microsecond, so a thread looks at several cells at once.
 template <typename Word>
 __device__ static void move_numbered(const Box &box, unsigned char *buffer, bool out,
                                      unsigned number, State *state,
                                      const volatile unsigned long long *ended) {
   const unsigned parts = sizeof(Word) / sizeof(unsigned);
   const unsigned cells = (unsigned)box.size[0] * (unsigned)box.size[1] * (unsigned)box.size[2];
-  for (unsigned cell = blockIdx.x * blockDim.x + threadIdx.x; cell < cells;
-       cell += gridDim.x * blockDim.x) {
-    Word *here = place<Word>(box, cell);
-    volatile unsigned long long *words = (unsigned long long *)buffer + cell * parts;
+  const unsigned stride = gridDim.x * blockDim.x;
+  for (unsigned first = blockIdx.x * blockDim.x + threadIdx.x; first < cells;
+       first += NUMBERED * stride) {
     union {
       Word whole;
       unsigned part[parts];
-    } value;
-    if (out)
-      value.whole = __ldcg(here);
-    for (unsigned n = 0; n < parts; ++n) {
-      if (out) {
-        words[n] = (unsigned long long)number << 32 | value.part[n];
-        continue;
-      }
-      unsigned long long word = words[n];
-      for (long long look = 1; (unsigned)(word >> 32) != number; ++look) {
-        if (over(look, state, ended))
-          return;
-        word = words[n];
-      }
-      value.part[n] = (unsigned)word;
+    } values[NUMBERED];
+    unsigned long long words[NUMBERED][parts];
+    unsigned long long *places[NUMBERED];
+#pragma unroll
+    for (unsigned n = 0; n < NUMBERED; ++n)
+      places[n] = (unsigned long long *)buffer + (first + n * stride) * parts;
+    const unsigned left = (cells - first + stride - 1) / stride;
+    if (out) {
+#pragma unroll
+      for (unsigned n = 0; n < NUMBERED; ++n)
+        if (n < left)
+          values[n].whole = __ldcg(place<Word>(box, first + n * stride));
+#pragma unroll
+      for (unsigned n = 0; n < NUMBERED; ++n)
+        if (n < left) {
+          for (unsigned p = 0; p < parts; ++p)
+            words[n][p] = (unsigned long long)number << 32 | values[n].part[p];
+          store_words<parts>(places[n], words[n]);
+        }
+      continue;
     }
-    if (!out)
-      *here = value.whole;
+    bool complete = false;
+    for (long long look = 1; !complete; ++look) {
+      complete = true;
+#pragma unroll
+      for (unsigned n = 0; n < NUMBERED; ++n)
+        if (n < left)
+          load_words<parts>(words[n], places[n]);
+#pragma unroll
+      for (unsigned n = 0; n < NUMBERED; ++n)
+        for (unsigned p = 0; p < parts; ++p)
+          complete &= n >= left || (unsigned)(words[n][p] >> 32) == number;
+      if (!complete && over(look, state, ended))
+        return;
+    }
+#pragma unroll
+    for (unsigned n = 0; n < NUMBERED; ++n)
+      if (n < left) {
+        for (unsigned p = 0; p < parts; ++p)
+          values[n].part[p] = (unsigned)words[n][p];
+        *place<Word>(box, first + n * stride) = values[n].whole;
+      }
   }
 }
 
@@ -143,9 +197,7 @@ extern "C" __global__ void exchange_halos(const Box *boxes, Link *links, State *
   __syncthreads();
   unsigned char *buffer = (unsigned char *)(box.buffer + (long long)(number & 1) * link.half);
   if (link.numbered) {
-    if (box.width == 16)
-      move_numbered<uint4>(box, buffer, out, number, state, ended);
-    else if (box.width == 8)
+    if (box.width == 8)
       move_numbered<unsigned long long>(box, buffer, out, number, state, ended);
     else
       move_numbered<unsigned int>(box, buffer, out, number, state, ended);

@@ -36,8 +36,8 @@ __all__ = [
 
 #: Numbers of 64 bits that say what a box is, what a link is, and how far a rank has got.
 BOX_WORDS, LINK_WORDS, STATE_WORDS = 12, 6, 4
-#: Bytes that a thread moves in one word, at most.
-_WIDEST = 16
+#: Bytes of cells that a thread moves in one word, at most, and where the words are numbered.
+_WIDEST, _WIDEST_NUMBERED = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,11 @@ class Link:
     numbered: bool = False
 
 
-def widened(box: Box) -> Box:
+def widened(box: Box, *, numbered: bool = False) -> Box:
     """Return the box with as many cells along I in one word as alignment allows.
+
+    Neighbouring threads store what is neighbours in a message, so a word that is numbered is
+    shorter.
 
     >>> widened(Box(0, 4, 4096, 8192, (6, 3, 1), (4, 64, 192)))
     Box(link=0, width=8, array=4096, buffer=8192, size=(3, 3, 1), steps=(8, 64, 192))
@@ -90,7 +93,7 @@ def widened(box: Box) -> Box:
     if di != box.width:
         return box
     places = [box.array, box.buffer, i * di, *([dj] if j > 1 else []), *([dk] if k > 1 else [])]
-    width = math.gcd(_WIDEST, *places)
+    width = math.gcd(_WIDEST_NUMBERED if numbered else _WIDEST, *places)
     cells = width // box.width
     return replace(box, width=width, size=(i // cells, j, k), steps=(width, dj, dk))
 

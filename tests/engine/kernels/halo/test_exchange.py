@@ -6,6 +6,7 @@ there, and one that would wait in vain says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +66,7 @@ def boxes_of(
         i, j, k = view.shape
         di, dj, dk = view.strides
         box = Box(0, view.itemsize, rank.address(view), at, (i, j, k), (di, dj, dk))
-        found.append(widened(box))
+        found.append(widened(box, numbered=numbered))
         at += -(-view.nbytes // 16) * 16 * (1 + numbered)
     return found
 
@@ -162,6 +163,19 @@ def test_exchanges_move_all_cells_and_nothing_else(folder: Path, case: Any) -> N
             np.testing.assert_array_equal(got, old)
         counted = 0 if numbered else number
         assert (sender.counters[1], receiver.counters[0]) == (counted, counted)
+    assert pair.failed == (False, False)
+
+
+@pytest.mark.parametrize("dtype", TYPES[:2])
+def test_threads_move_more_numbered_words_than_at_once(folder: Path, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    shape, part = (257, 271, 1), [(slice(None),) * 3]
+    sender, receiver = (Rank([drawn(rng, shape, dtype)]) for _ in range(2))
+    pair = Pair(EmulatedMachine(folder), sender, receiver, (part, part), 50, numbered=True)
+    assert math.prod(pair.sent[0].size) > 16 * 16 * 256, "two rounds of eight for some threads"
+    pair.send()
+    pair.receive()
+    np.testing.assert_array_equal(receiver.arrays[0], sender.arrays[0])
     assert pair.failed == (False, False)
 
 
