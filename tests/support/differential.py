@@ -27,7 +27,10 @@ Domain: TypeAlias = tuple[int, int, int]
 Array: TypeAlias = NDArray[Any]
 
 #: How an array may lie in memory.
-LAYOUTS = ("along I", "along J", "along K", "padded", "reversed", "sliced")
+LAYOUTS = ("along I", "along J", "along K", "padded", "reversed", "sliced", "shifted")
+#: Elements by which a domain's first point lies behind a line of memory in a shifted layout.
+_BEHIND = 3
+_LINE = 128
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,11 @@ def front(text: str, **options: Any) -> tuple[Program, Facts]:
     return program, analyse(program)
 
 
-def laid(values: Array, layout: str) -> Array:
-    """Return an array of the same values that lies in memory as `layout` says."""
+def laid(values: Array, layout: str, first: int = 0) -> Array:
+    """Return an array of the same values that lies in memory as `layout` says.
+
+    `first` is where the domain begins along I.
+    """
     match layout:
         case "along I":
             return np.asfortranarray(values)
@@ -68,6 +74,17 @@ def laid(values: Array, layout: str) -> Array:
             host = np.zeros([2 * n for n in values.shape], values.dtype, order="F")
             host[::2, 1::2, ::2] = values
             return host[::2, 1::2, ::2]
+        case "shifted":
+            ni, nj, nk = values.shape
+            unit = _LINE // values.itemsize
+            start = (_BEHIND - first) % unit
+            row = -(-(start + ni) // unit) * unit
+            memory = np.zeros(row * nj * nk + unit, values.dtype)
+            begin = -memory.ctypes.data // values.itemsize % unit + start
+            steps = [values.itemsize * n for n in (1, row, row * nj)]
+            host = as_strided(memory[begin:], values.shape, steps)
+            host[...] = values
+            return host
         case _:
             raise ValueError(layout)
 
@@ -86,7 +103,7 @@ def inputs(
             present = axis in field.axes
             shape.append(before + size + max(0, high) + 1 if present else 1)
             origin.append(before if present else 0)
-        array = laid(_values(field, shape, random), layout)
+        array = laid(_values(field, shape, random), layout, origin[0])
         pairs = zip(Axis, array.strides, strict=True)
         made.arrays[field.name] = as_strided(
             array, strides=[step if axis in field.axes else 0 for axis, step in pairs]

@@ -156,6 +156,8 @@ def _text(
     kernel = entry.kernel
     arrays = [name for name, _ in arrays_of(schedule)]
     kinds = dict(zip(arrays, variant.arrays, strict=True))
+    # Where the tile begins with the domain, nothing is aligned that lies behind such places.
+    fit = tile.shift == variant.shift
     aligned = dict(zip(arrays, variant.aligned, strict=True))
     scope = Scope(
         arrays={name: names.arrays[name] for name in entry.arrays},
@@ -166,7 +168,7 @@ def _text(
         fields=names.fields,
         guarded=names.fields if is_guarded(entry, names.fields) else frozenset(),
         registers={register.name: f"r{n}" for n, register in enumerate(kernel.registers)},
-        aligned=frozenset(name for name in entry.arrays if aligned[name]),
+        aligned=frozenset(name for name in entry.arrays if fit and aligned[name]),
         divisors=shared_divisors(kernel),
     )
     return kernel_kind(entry, tile).text(entry, schedule, variant, scope, tile)

@@ -60,10 +60,13 @@ class BlockFields:
         """Return fields with new arrays, whose contents are not defined."""
         arrays: dict[str, Array] = {}
         for use in layout.uses:
-            frame, own = cells.frames[use.name], cells.own[use.name]
+            frame = cells.frames[use.name]
             i, j, k = (span.size for span in frame)
-            # What is read of an input may begin behind the block's first cell.
-            first = [max(0, at.start - span.start) for at, span in zip(own, frame, strict=True)]
+            # What is read of an input may begin behind the first cell that the last step computes.
+            first = [
+                max(0, computed.start - span.start) if axis in use.axes else 0
+                for axis, computed, span in zip(Axis, cells.domains[-1], frame, strict=True)
+            ]
             halo = (first[0], first[1], first[2])
             arrays[use.name] = executable.memory.empty((i, j, k), np.dtype(use.dtype), halo)
         return cls(layout, cells, executable, arrays)

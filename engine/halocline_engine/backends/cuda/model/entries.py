@@ -70,11 +70,11 @@ class Variant:
 
     `arrays` gives the number of the stride kind for each of `arrays_of(schedule)`; `wide` says
     that an offset needs more than 32 bits; `disjoint` that no array that is written shares memory
-    with another one; `aligned`, for each array, that the points of the domain at multiples of 16
-    bytes along I have such addresses. `near` is the axis, 0 for I and 1 for J, along which
-    neighbouring columns lie where elements lie along K. `cache` is how many bytes the cache that
-    all processors of the device share holds, an H200's if it is not known: the order of blocks
-    depends on it.
+    with another one; `aligned`, for each array, that points along I at multiples of 16 bytes have
+    such addresses, counted from `shift` elements before the domain. `near` is the axis, 0 for I and
+    1 for J, along which neighbouring columns lie where elements lie along K. `cache` is how many
+    bytes the cache that all processors of the device share holds, an H200's if it is not known: the
+    order of blocks depends on it.
     """
 
     arrays: tuple[int, ...]
@@ -83,6 +83,7 @@ class Variant:
     disjoint: bool
     aligned: tuple[bool, ...]
     near: int = 0
+    shift: int = 0
     cache: int = H200_CACHE
 
 

@@ -91,8 +91,10 @@ def first_whole(i_low: int, tile: Tile) -> int:
 
     >>> first_whole(-3, Tile((32, 4), width=2)), first_whole(0, Tile((32, 4), width=4))
     (-2, 0)
+    >>> first_whole(0, Tile((32, 4), width=4, shift=1))
+    3
     """
-    return -(-i_low // tile.width) * tile.width
+    return -(-(i_low + tile.shift) // tile.width) * tile.width - tile.shift
 
 
 def tiles_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:

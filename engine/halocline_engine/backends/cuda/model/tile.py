@@ -23,8 +23,10 @@ class Tile:
     """The share of a thread, and the threads of a block.
 
     PARALLEL kernels: a thread computes `width` neighbouring points along I, in `rows` rows along J,
-    on `depth` levels one after the other. Where `planes` is not 0, a block keeps levels of what it
-    reads in shared memory, and so many are under way.
+    on `depth` levels one after the other. Tiles along I are counted from `shift` elements before
+    the domain, where memory is aligned; edges cut the first and the last.
+    Where `planes` is not 0, a block keeps levels of what it reads in shared memory, and so many are
+    under way.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
     after level up to the last, before the next ones along J. Where `column` is not 0 instead, so
     many along I go along J and up to the last level before the next ones along I. With `backward`,
@@ -63,6 +65,7 @@ class Tile:
     column: int = 0
     backward: bool = False
     line: int = 0
+    shift: int = 0
     along: int = 0
     share: int = 0
     levelwise: int = 0
@@ -87,7 +90,7 @@ class Tile:
 
 def in_grid_order(tile: Tile) -> Tile:
     """Return the tile without what only tiles of points have: planes, an order of blocks."""
-    return replace(tile, levelwise=0, planes=0, strip=0, column=0, backward=False, line=0)
+    return replace(tile, levelwise=0, planes=0, strip=0, column=0, backward=False, line=0, shift=0)
 
 
 def tile_words(tile: Tile) -> str:

@@ -31,6 +31,8 @@ __all__ = [
 _NARROW = 2**31 - 1
 #: Bytes that one load of a thread may have at most.
 _ALIGNED = 16
+#: The least bytes of a number; elements with fewer are masks.
+_LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,23 @@ class View:
 
     `address` is that of the domain's first point, `strides` are in elements, `first` and `last`
     are the addresses of the array's first byte and of the one past its last, and `reach` is the
-    largest distance of an element from the domain's first point, in elements. `aligned` says that
-    the points of the domain at multiples of 16 bytes along I have such addresses.
+    largest distance of an element from the domain's first point, in elements. `behind` is how many
+    elements the domain's first point lies behind a multiple of 16 bytes, alike in all its rows, or
+    None where rows differ.
     """
 
     address: int
+    itemsize: int
     strides: tuple[int, int, int]
     first: int
     last: int
     reach: int
-    aligned: bool
+    behind: int | None
+
+    @property
+    def aligned(self) -> bool:
+        """Whether points of the domain at multiples of 16 bytes along I have such addresses."""
+        return self.behind == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +66,11 @@ class RelativeView:
 
     The domain's first point is `start` bytes behind the element of index zero, the array's first
     byte is `first` behind it and the one past its last `last`. `strides` and `reach` are those of
-    a `View`; `aligned` says that rows and levels are multiples of 16 bytes apart.
+    a `View`; `aligned` says that rows and levels of such elements are multiples of 16 bytes apart.
     """
 
     start: int
+    itemsize: int
     strides: tuple[int, int, int]
     first: int
     last: int
@@ -72,12 +82,17 @@ class RelativeView:
         start = address + self.start
         return View(
             address=start,
+            itemsize=self.itemsize,
             strides=self.strides,
             first=address + self.first,
             last=address + self.last,
             reach=self.reach,
-            aligned=self.aligned and start % _ALIGNED == 0,
+            behind=self._behind(start),
         )
+
+    def _behind(self, start: int) -> int | None:
+        count, rest = divmod(start % _ALIGNED, self.itemsize)
+        return count if self.aligned and not rest else None
 
 
 def view_of(
@@ -123,6 +138,7 @@ def relative_view(
     )
     return RelativeView(
         start=start,
+        itemsize=itemsize,
         strides=(steps[0], steps[1], steps[2]),
         first=sum(min(span, 0) for span in spans),
         last=sum(max(span, 0) for span in spans) + itemsize,
@@ -138,15 +154,34 @@ def variant_of(views: Sequence[View], written: Sequence[bool], cache: int = H200
     """
     arrays = stride_kinds(view.strides for view in views)
     strides = dict(zip(arrays, (view.strides for view in views), strict=True))
+    shift = _shift(views)
     return Variant(
         arrays=arrays,
         kinds=tuple(_kind(strides[number]) for number in range(len(strides))),
         wide=any(view.reach > _NARROW for view in views),
         disjoint=disjoint([(view.first, view.last) for view in views], written),
-        aligned=tuple(view.aligned for view in views),
+        aligned=tuple(_is_aligned(view, shift) for view in views),
         near=_near(views),
+        shift=shift,
         cache=cache,
     )
+
+
+def _shift(views: Sequence[View]) -> int:
+    """Return how far all arrays along I lie behind multiples of 16 bytes; 0 where they differ.
+
+    Types of less than 4 bytes do not count: they are masks beside the numbers.
+    """
+    lying = [one for one in views if one.strides[0] == 1 and one.itemsize >= _LEAST]
+    shifts = range(_ALIGNED // min((one.itemsize for one in lying), default=_ALIGNED))
+    return next((n for n in shifts if all(_is_aligned(one, n) for one in lying)), 0)
+
+
+def _is_aligned(view: View, shift: int) -> bool:
+    """Whether points are at multiples of 16 bytes that lie so many elements before such ones."""
+    if view.behind is None:
+        return False
+    return (view.behind - shift) % max(1, _ALIGNED // view.itemsize) == 0
 
 
 def usual_variant(schedule: Schedule) -> Variant:

@@ -266,12 +266,12 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         """Return what a call launches; one like a call before is known by how its arrays lie."""
         starts: dict[str, int] = {}
         spans: list[tuple[int, int]] = []
-        relative_views: list[tuple[Hashable, bool]] = []
+        relative_views: list[tuple[Hashable, int]] = []
         for look, (name, dtype) in zip(looks, self._own, strict=True):
             view, address = self._relative_view(look, dtype), addresses[name]
             start = starts[name] = address + view.start
             spans.append((address + view.first, address + view.last))
-            relative_views.append((view, start % _ALIGNED == 0))
+            relative_views.append((view, start % _ALIGNED))
         alone = disjoint(spans, self._written[: len(spans)])
         call = (tuple(relative_views), alone, domain, backward)
         prepared = self._calls.get(call)

@@ -30,7 +30,7 @@ def with_planes(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) 
     """Return the tile, without planes where a block can not have them or there are none."""
     if not tile.planes:
         return tile
-    if tile.depth > 1 and _may_compute_outside(entry, schedule):
+    if tile.depth > 1 and not variant.shift and _may_compute_outside(entry, schedule):
         planes = _planes(entry, schedule, variant, tile).values()
         few = all(plane.pieces <= MOST_PIECES * tile.threads for plane in planes)
         if few and 0 < sum(plane.bytes for plane in planes) <= SHARED:

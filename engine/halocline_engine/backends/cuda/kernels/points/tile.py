@@ -256,9 +256,10 @@ def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant
     """Return the tile, or one point a thread where the kernel cannot have a larger one."""
     if is_plain(entry, schedule, variant):
         tile = replace(tile, depth=1) if entry.level_at_hand else tile
-        tile = with_planes(tile, entry, schedule, variant)
+        tile = with_planes(replace(tile, shift=0), entry, schedule, variant)
+        tile = replace(tile, shift=variant.shift if tile.width > 1 and not tile.planes else 0)
     else:
-        tile = replace(tile, width=1, rows=1, depth=1, planes=0)
+        tile = replace(tile, width=1, rows=1, depth=1, planes=0, shift=0)
     alone = tile.width * tile.rows * tile.depth == 1
     return tile if alone and _lies_along_i(entry, schedule, variant) else replace(tile, line=0)
 

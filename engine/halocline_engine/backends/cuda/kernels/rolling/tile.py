@@ -91,7 +91,8 @@ def _width(entry: Entry, schedule: Schedule, variant: Variant) -> int:
     """Return how many of the smallest elements 16 bytes hold, if all are aligned."""
     aligned = dict(zip((name for name, _ in arrays_of(schedule)), variant.aligned, strict=True))
     sizes = _sizes(entry, schedule, variant)
-    return _VECTOR // min(sizes.values()) if sizes and all(map(aligned.get, sizes)) else 1
+    fit = not variant.shift and all(map(aligned.get, sizes))
+    return _VECTOR // min(sizes.values()) if sizes and fit else 1
 
 
 def _sizes(entry: Entry, schedule: Schedule, variant: Variant) -> dict[str, int]:
