@@ -110,14 +110,16 @@ def _tiles(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     if tile.width == 1:
         return [*lines, "}"]
     beyond = _times("wholes", tile.width)
-    skipped = f"(p % left < {first - i_low} ? 0 : {beyond})" if first > i_low else beyond
+    # With one row there are no more threads than points: division takes longer than a point.
+    point, row = ("p % left", "j0 + p / left") if tile.rows > 1 else ("p", "j0")
+    skipped = f"({point} < {first - i_low} ? 0 : {beyond})" if first > i_low else beyond
     return [
         *lines,
         "} else {",
         f"  const int left = i1{signed(-i_low)} - {beyond}, p = t - wholes;",
         f"  if (p >= {_times('left', tile.rows)}) return;",
-        f"  const int i = p % left{signed(i_low)} + {skipped};",
-        "  const int j = j0 + p / left;",
+        f"  const int i = {point}{signed(i_low)} + {skipped};",
+        f"  const int j = {row};",
         "  if (j >= j1) return;",
         *indent(_levels(entry, scope, tile)),
         "}",
