@@ -21,6 +21,10 @@ STAR = " + ".join(
     for axis in range(3)
     for step in range(-4, 5)
 )
+SEVEN = (
+    "u + 0.1 * (u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -1, 0] + u[0, 0, 1] + u[0, 0, -1]"
+    " - 6.0 * u) * (u + 1.0) * (u - 1.0) * (u + 2.0) * (u - 2.0) * (u + 3.0) * (u - 3.0)"
+)
 NINE = " + ".join(f"f{n}" for n in range(9))
 
 
@@ -68,6 +72,10 @@ def _tile(
         (CORNERS, "float32", False, Tile((128, 1), rows=2)),
         # Much is computed of what few arrays hold.
         ("sqrt(u) / (sqrt(u + 1.0) / u)", "float64", False, Tile((32, 4), width=2)),
+        # The same of what points in other rows and levels read too.
+        (SEVEN, "float32", False, Tile((32, 4), width=2, rows=3)),
+        (SEVEN, "float64", False, Tile((32, 4), rows=3)),
+        (SEVEN, "float32", True, Tile((32, 4), width=4)),
         # Many arrays have enough under way, unless loads depend on conditions.
         (NINE, "float64", True, Tile((128, 1))),
         (f"({NINE}) if f0 > 0.0 else f1", "float64", True, Tile((32, 4), width=2, rows=2)),

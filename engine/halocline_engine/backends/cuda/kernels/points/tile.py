@@ -208,15 +208,18 @@ def _best(shape: _Shape) -> Tile:
         return Tile((128, 1), rows=2, depth=8)
     if shape.direct:
         return Tile((128, 1), rows=_ROWS)
+    width = shape.wide if shape.aligned else max(1, shape.wide // 2)
+    rows = Tile((32, 4), width=width, rows=_ROWS)
     if shape.shared > _SHARED:
-        width = shape.wide if shape.aligned else max(1, shape.wide // 2)
-        return Tile((32, 4), width=width, rows=_ROWS)
+        return rows
     if shape.arrays >= _MANY and not shape.conditional:
         return Tile((128, 1), line=0 if shape.aligned else _LINE * shape.wide)
     if shape.aligned:
         return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
     if shape.work > _HEAVY * shape.arrays:
-        return Tile((32, 4), width=shape.wide)
+        # Blocks of several rows load less from the cache where points read other rows or levels.
+        beside = shape.shared > 1 or shape.levels > 1
+        return rows if beside else Tile((32, 4), width=shape.wide)
     return Tile((128, 1), rows=2)
 
 
