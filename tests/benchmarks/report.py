@@ -6,8 +6,9 @@ The newest file of each kind in benchmarks/results counts; their names say what 
 `DATE-DEVICE-stencils.json` of gpu_stencil.py, `DATE-DEVICE-temporaries.json` of gpu_temporaries.py,
 `DATE-compiling.json` of compiling.py, `DATE-cpu.json` of cpu_stencil.py; gpu_tune.py,
 gpu_column_order.py, gpu_solves.py, gpu_columns.py and gpu_indirect.py make those of tuning, blocks,
-solves, operators and indirect. What stands between the markers in the pages is replaced. With
-`--check` nothing is written, and the exit status says whether the pages are up to date.
+solves, operators and indirect, and gpu_corpus.py makes `DATE-h200-corpus.json`. What stands between
+the markers in the pages is replaced. With `--check` nothing is written, and the exit status says
+whether the pages are up to date.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, cast
 from report_kernels import (
     blocks_table,
     columns_table,
+    corpus_table,
     indirect_table,
     solves_table,
     table,
@@ -244,6 +246,7 @@ def page(text: str) -> str:
         "solves": lambda: _or_none(newest("solves"), solves_table),
         "operators": lambda: _or_none(newest("operators"), columns_table),
         "indirect": lambda: _or_none(newest("indirect"), indirect_table),
+        "corpus": lambda: _or_none(newest("-h200-corpus"), corpus_table),
     }
     for name, make in parts.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import geometric_mean, median
 from typing import Any
 
 import indirect_verdicts
@@ -11,6 +12,7 @@ import solves_figures
 __all__ = [
     "blocks_table",
     "columns_table",
+    "corpus_table",
     "indirect_table",
     "solves_table",
     "table",
@@ -55,6 +57,32 @@ def indirect_table(record: Record) -> str:
             share = f"{f['share']:.3f}"
             rows.append((part, case, f"{f['milliseconds']:.3f}", share, asked, _best(peers, f)))
     return _with_origin(record, table(("access", "elements", "ms", "share", "must", "peer"), rows))
+
+
+def corpus_table(record: Record) -> str:
+    """Return what programs reached of the attainable, and each that is below 0.6, worst first."""
+    orders = {"KJI": "I fastest", "IJK": "K fastest"}
+    kinds = [(layout, dtype) for layout in orders for dtype in ("float64", "float32")]
+    shares: dict[str, dict[tuple[str, str], float]] = {}
+    for f in record["figures"]:
+        shares.setdefault(f["name"], {})[f["layout"], f["dtype"]] = f["attainable"]
+    rows: list[tuple[str, ...]] = []
+    for kind in kinds:
+        some = [found[kind] for found in shares.values() if kind in found]
+        low, high = (sum(one < bound for one in some) for bound in (0.6, 0.85))
+        of_all = (f"{median(some):.2f}", f"{geometric_mean(some):.2f}", str(high), str(low))
+        rows.append((f"{orders[kind[0]]}, {kind[1]}", str(len(some)), *of_all))
+    head = ("order of axes, type", "programs", "median", "mean", "below 0.85", "below 0.6")
+    worst = sorted(shares.items(), key=lambda one: min(one[1].values()))
+    slow = [
+        (f"`{name}`", *(f"{found[kind]:.2f}" if kind in found else "-" for kind in kinds))
+        for name, found in worst
+        if min(found.values()) < 0.6
+    ]
+    names = ("program", *(f"{orders[layout]}, {dtype}" for layout, dtype in kinds))
+    copied = f"copies {record['copy'] / 1e3:.2f} TB/s"
+    origin = f"{record['device']} ({copied}); {record['date']}; commit `{record['commit']}`."
+    return "\n\n".join((origin, table(head, rows), table(names, slow)))
 
 
 def blocks_table(record: Record) -> str:
