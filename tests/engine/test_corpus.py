@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from corpus.calls import LAYOUTS, CorpusCall, wrong
 from corpus.cases import CorpusCase, corpus
+from emulation.machine import ABSENT, EmulatedArtifact, compiler
+from general_runs import complete
 from interpreted import patch
 from nvidia import compiled_everywhere
 
@@ -15,8 +19,11 @@ from halocline_engine.analysis.work import Operation
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.targets import DEVICE_TARGET
+from halocline_engine.functions.stencil import Stencil
 from halocline_engine.ir.types import Axis
 from halocline_engine.ir.walk import program_bodies
+from halocline_engine.program import compile_program
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.storage.coverage import assigns
 
@@ -47,6 +54,29 @@ def test_loops_give_what_the_reference_gives(number: int, monkeypatch: pytest.Mo
         # What conditions leave as it is stays NaN.
         chosen = not any(assigns(body, name) for body in bodies)
         assert finite.any() if chosen else finite.all()
+
+
+@pytest.mark.skipif(compiler() is None, reason=ABSENT)
+@pytest.mark.parametrize("turn", range(2))
+@pytest.mark.parametrize("number", range(len(CORPUS)), ids=[case.name for case in CORPUS])
+def test_kernels_give_what_the_reference_gives(
+    number: int, turn: int, emulation_folder: Path
+) -> None:
+    """In emulation, with the tiles of the program's own size; types take turns with the orders."""
+    case, layout = CORPUS[number], LAYOUTS[turn]
+    dtype = ("float64", "float32")[(number + turn) % 2]
+    call = CorpusCall(case, dtype, layout, (61, 7, case.domain[2]))
+    built = compile_program(
+        case.text(dtype), name=case.name, dtypes={"real": dtype}, target=DEVICE_TARGET
+    )
+    kernels = EmulatedArtifact(built.schedule, emulation_folder, usual=case.domain)
+    made = complete(kernels, built.program, built.facts)
+    on_host = call.stencil("reference").compiled
+    emulated = Stencil(replace(on_host, program=built.program, facts=built.facts, artifact=made))
+    inputs = call.arrays(np)
+    got: dict[str, Any] = {name: array.copy(order="K") for name, array in inputs.items()}
+    call.run(emulated, got)
+    assert wrong(call, got, inputs) == ""
 
 
 def _of_axes(parts: tuple[slice, ...], axes: tuple[Axis, ...]) -> tuple[slice, ...]:
