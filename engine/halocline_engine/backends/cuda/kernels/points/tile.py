@@ -325,7 +325,7 @@ def _fits(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> boo
 
 def _is_busy(tile: Tile, entry: Entry, domain: Domain) -> bool:
     busy = _BUSY_WITH_PLANES if tile.planes else _BUSY
-    return tile.rows == 1 or _threads(tile, entry, domain) >= busy
+    return tile.rows * tile.width == 1 or _threads(tile, entry, domain) >= busy
 
 
 def _reuse(entry: Entry, schedule: Schedule) -> Reuse:
