@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from halocline_engine.errors import LimitError, ProgramError
+from halocline_engine.errors import LimitError, NameRuleError, ProgramError
 
 __all__ = ["Faults"]
 
@@ -35,7 +35,8 @@ class Faults:
         """Keep an error, and those that were found with it; enough of them end it all."""
         if self.is_full:
             raise error
-        self.found += [error, *error.others]
+        told = {_told(one) for one in self.found}
+        self.found += [one for one in (error, *error.others) if _told(one) not in told]
         error.others = ()
         if len(self.found) >= _MOST:
             self.is_full = True
@@ -47,3 +48,14 @@ class Faults:
             first, *others = sorted(self.found, key=lambda error: (error.line, error.column))
             first.others = tuple(others[: _MOST - 1])
             raise first
+
+
+def _told(error: ProgramError) -> tuple[object, ...]:
+    """Return what tells an error from others.
+
+    A name that nothing defines is one error wherever it stands, and what is wrong in a function is
+    one error at all its calls.
+    """
+    if isinstance(error, NameRuleError):
+        return (error.message,)
+    return error.line, error.column

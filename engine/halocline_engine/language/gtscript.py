@@ -41,11 +41,12 @@ def parse(text: str, *, limits: Limits = LIMITS) -> Syntax:
 
 
 def read_type_text(text: str, *, limits: Limits = LIMITS) -> Term:
-    """Read a type that stands alone, like `Field[IJ, np.float64]`."""
+    """Read a type that stands alone: `Field[IJ, np.float64]`, or `(np.float64, (3,))`."""
     check_text(text, limits)
     match python_tree(text, _DEEP).body:
         case [ast.Expr(value)]:
-            return Reader(tuple(text.split("\n")), imported_names(ast.Module([], []))).term(value)
+            reader = Reader(tuple(text.split("\n")), imported_names(ast.Module([], [])))
+            return _value(value, reader)
         case _:
             raise fault(SyntaxRuleError, START, "types", "This is not a type.", "Write one type.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["foreign_names", "imported_names", "is_externals"]
+__all__ = ["foreign_names", "imported_names", "is_externals", "without_module"]
 
 _MODULES = (
     "gt4py",
@@ -66,6 +66,16 @@ def imported_names(tree: ast.Module) -> dict[str, str]:
                 for alias in names:
                     aliases |= _imported(module or "", alias)
     return aliases
+
+
+def without_module(name: str) -> str:
+    """Return a name as the language has it, without a module of GT4Py in full.
+
+    >>> without_module("gt4py.cartesian.gtscript.Field"), without_module("grid.DX")
+    ('Field', 'grid.DX')
+    """
+    module, _, last = name.rpartition(".")
+    return last if _PREFIXES.get(module) == "" else name
 
 
 def _imports(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from halocline_engine.errors import LimitError, SyntaxRuleError
 from halocline_engine.language import syntax
+from halocline_engine.language.imports import without_module
 from halocline_engine.language.source import Place, fault
 
 __all__ = ["COMPARISONS", "Reader"]
@@ -138,7 +139,7 @@ class Reader:
         if not isinstance(node, ast.Name):
             raise self._no_expression(node)
         head = self.aliases.get(node.id, node.id)
-        return ".".join(part for part in [head, *reversed(parts)] if part) or node.id
+        return without_module(".".join(filter(None, [head, *reversed(parts)])) or node.id)
 
     def without(self, names: frozenset[str]) -> Reader:
         """Return a reader for a definition whose own names hide imported ones."""

@@ -127,13 +127,22 @@ def _named(
         message = f"The type '{name}' is given as a string, but 'dtypes' has no entry for it."
         hint = f"Pass dtypes={{'{name}': 'float64'}}."
         raise fault(NameRuleError, term.place, "types", message, hint)
+    match names.type_of_module(name):
+        case syntax.Binding(term=inner):
+            return _read(inner, names, trail, temporary)
+        case DType() as found:
+            return found
+        case _:
+            pass
     if name.partition(".")[0] in names.foreign:
         message = f"The type '{name}' is imported from a module, and modules are not read."
         hint = f"Pass dtypes={{'{name}': 'Field[np.float64]'}}, with what it is there."
         raise fault(NameRuleError, term.place, "types", message, hint)
     message = f"The type '{name}' is unknown."
-    known_names = [*names.all(), *names.casts, "Field"]
-    raise fault(NameRuleError, term.place, "types", message, nearest(name, known_names) or _FORM)
+    hint = nearest(name, [*names.all(), *names.casts, "Field"])
+    if "*" in names.foreign:
+        hint = hint or f"If an 'import *' brings it, pass dtypes={{'{name}': 'Field[np.float64]'}}."
+    raise fault(NameRuleError, term.place, "types", message, hint or _FORM)
 
 
 def _field(
@@ -262,7 +271,7 @@ def _whole(term: syntax.Term, names: Names) -> int | None:
             return value
         case syntax.Literal() | syntax.Text() | syntax.Pack():
             return None
-        case syntax.Name(name) if name not in names.definitions:
+        case syntax.Name(name) if name not in names.definitions and not names.is_brought(name):
             return None
         case _:
             found = names.folded(term)

@@ -10,13 +10,13 @@ from halocline_engine.errors import ArgumentError, LimitError, ProgramError, Syn
 from halocline_engine.ir.lower.elements.tables import check_gathers
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.intervals import bounds_of, check_order, read_interval
-from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
+from halocline_engine.ir.lower.naming.names import MissingExternal, Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
 from halocline_engine.ir.lower.statements.turns import USUAL_LEVELS, limit_turns
 from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_arrays, make_symbols
 from halocline_engine.ir.lower.terms import Terms
-from halocline_engine.ir.lower.unread import Unread
+from halocline_engine.ir.lower.unread import Unread, calls
 from halocline_engine.ir.nodes import (
     Block,
     Computation,
@@ -57,13 +57,36 @@ def lower(
     """
     names = make_names(syntax, externals or {}, dtypes or {}, literal_int, literal_float)
     try:
-        return _lower(_choose(syntax, name), names, syntax)
+        stencil = _choose(syntax, name)
+    except ProgramError as error:
+        raise locate(error, syntax.text) from None
+    try:
+        return _lower(stencil, names, syntax)
+    except MissingExternal as error:
+        missing = [*dict.fromkeys(_missing(stencil, names))]
+        if len(missing) < 2:
+            raise ArgumentError(error.message, hint=error.hint) from None
+        listed = ", ".join(f"'{one}'" for one in missing)
+        shown = ", ".join(f"'{one}': ..." for one in missing)
+        message = f"The program imports the externals {listed}, but no values were given for them."
+        raise ArgumentError(message, hint=f"Pass externals={{{shown}}}.") from None
     except ProgramError as error:
         raise locate(error, syntax.text) from None
     except RecursionError as error:
         message = "The program is nested too deeply after its functions are inlined."
         hint = "Use temporaries for parts of it."
         raise fault(LimitError, START, "limits", message, hint) from error
+
+
+def _missing(stencil: Stencil, names: Names) -> Iterator[str]:
+    """Yield the externals without a value that a stencil and the functions it calls import."""
+    seen: list[Stencil | Function] = [stencil]
+    for definition in seen:
+        yield from (one.name for one in definition.externals if one.name not in names.externals)
+        for called in calls(definition):
+            found = names.definitions.get(called.rpartition(".")[2])
+            if isinstance(found, Function) and found not in seen:
+                seen.append(found)
 
 
 def _choose(syntax: Syntax, name: str | None) -> Stencil:

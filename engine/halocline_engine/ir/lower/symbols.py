@@ -26,6 +26,7 @@ from halocline_engine.ir.nodes import (
     Table,
 )
 from halocline_engine.ir.types import Axis, DType
+from halocline_engine.language.faults import Faults
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Argument, Name, Stencil
@@ -126,35 +127,43 @@ LOOPS = ".loops"
 def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limits) -> Symbols:
     """Return the symbols of a stencil's arguments."""
     symbols = Symbols({}, {}, limits)
+    faults = Faults()
     for argument in stencil.arguments:
-        if argument.annotation is None:
-            message = f"The parameter '{argument.name}' has no type."
-            hint = "Write 'q: Field[np.float64]' for a field or 'c: float' for a scalar."
-            raise fault(TypeRuleError, argument.place, "parameters", message, hint)
-        kind = read_type(argument.annotation, names)
-        if isinstance(kind, FieldType) and kind.shape:
-            symbols.components[argument.name] = Components(
-                argument.name, kind.dtype, kind.axes, _checked(kind.shape, argument, limits)
-            )
-            _check_field_default(argument)
-        elif isinstance(kind, FieldType):
-            symbols.fields[argument.name] = kind
-            _check_field_default(argument)
-        elif isinstance(kind, LookupType):
-            symbols.fields[argument.name] = FieldType(kind.dtype, (Axis.K,))
-            symbols.lookups[argument.name] = Lookup(argument.name, kind.shape)
-            _check_field_default(argument)
-        elif isinstance(kind, TableType):
-            table = Table(argument.name, kind.dtype, kind.slots)
-            symbols.tables[argument.name] = table
-            symbols.fields |= dict.fromkeys(table.columns, FieldType(kind.dtype, (Axis.I,)))
-            _check_field_default(argument)
-        else:
-            symbols.scalars[argument.name] = _scalar(argument, kind, inliner)
+        with faults.collecting():
+            _add(symbols, argument, names, inliner)
+    faults.raise_found()
     columns = sum(len(table.columns) - 1 for table in symbols.tables.values())
     fields = len(symbols.fields) + len(symbols.components) - columns
     _check_count("fields", fields, stencil, limits)
     return symbols
+
+
+def _add(symbols: Symbols, argument: Argument, names: Names, inliner: Inliner) -> None:
+    """Add what a parameter is."""
+    if argument.annotation is None:
+        message = f"The parameter '{argument.name}' has no type."
+        hint = "Write 'q: Field[np.float64]' for a field or 'c: float' for a scalar."
+        raise fault(TypeRuleError, argument.place, "parameters", message, hint)
+    kind = read_type(argument.annotation, names)
+    if isinstance(kind, FieldType) and kind.shape:
+        symbols.components[argument.name] = Components(
+            argument.name, kind.dtype, kind.axes, _checked(kind.shape, argument, symbols.limits)
+        )
+        _check_field_default(argument)
+    elif isinstance(kind, FieldType):
+        symbols.fields[argument.name] = kind
+        _check_field_default(argument)
+    elif isinstance(kind, LookupType):
+        symbols.fields[argument.name] = FieldType(kind.dtype, (Axis.K,))
+        symbols.lookups[argument.name] = Lookup(argument.name, kind.shape)
+        _check_field_default(argument)
+    elif isinstance(kind, TableType):
+        table = Table(argument.name, kind.dtype, kind.slots)
+        symbols.tables[argument.name] = table
+        symbols.fields |= dict.fromkeys(table.columns, FieldType(kind.dtype, (Axis.I,)))
+        _check_field_default(argument)
+    else:
+        symbols.scalars[argument.name] = _scalar(argument, kind, inliner)
 
 
 def _checked(shape: tuple[int, ...], argument: Argument, limits: Limits) -> tuple[int, ...]:

@@ -10,9 +10,9 @@ from typing import cast
 from halocline_engine.errors import LimitError, ProgramError
 from halocline_engine.ir.lower.naming.scope import assigned
 from halocline_engine.language.faults import Faults
-from halocline_engine.language.syntax import Name, Step
+from halocline_engine.language.syntax import Apply, Name, Step
 
-__all__ = ["Unread"]
+__all__ = ["Unread", "calls"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,3 +45,15 @@ def _names(node: object) -> Iterator[str]:
     elif is_dataclass(node):
         for one in fields(node):
             yield from _names(getattr(node, one.name))
+
+
+def calls(node: object) -> Iterator[str]:
+    """Yield the functions that are called in a definition."""
+    if isinstance(node, Apply):
+        yield node.function
+    if isinstance(node, tuple):
+        for item in cast("tuple[object, ...]", node):
+            yield from calls(item)
+    elif is_dataclass(node):
+        for one in fields(node):
+            yield from calls(getattr(node, one.name))

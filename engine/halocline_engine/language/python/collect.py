@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Integral
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, TypeAlias, cast
 
@@ -266,6 +267,8 @@ def type_text(value: Any) -> str | None:
         return f"np.{'bool_' if name == 'bool' else name}" if name in _NUMBERS else None
     if isinstance(value, type):
         return None
+    if isinstance(value, tuple):
+        return _pair_text(cast("tuple[object, ...]", value))
     if all(hasattr(value, name) for name in ("slots", "dtype")):
         dtype = type_text(value.dtype)
         return f"Table[{int(value.slots)}, {dtype}]" if dtype else None
@@ -279,6 +282,18 @@ def type_text(value: Any) -> str | None:
     if not axes:
         return f"GlobalTable[{dtype}]"
     return f"Field[{dtype}]" if axes == "IJK" else f"Field[{axes}, {dtype}]"
+
+
+def _pair_text(value: tuple[object, ...]) -> str | None:
+    """Print a type of numbers with the shape of data dimensions, or return None."""
+    if len(value) != 2:
+        return None
+    element, size = value
+    sizes = cast("tuple[object, ...]", size) if isinstance(size, tuple) else (size,)
+    whole = [int(one) for one in sizes if isinstance(one, Integral)]
+    dtype = type_text(element)
+    is_pair = dtype is not None and len(whole) == len(sizes) > 0
+    return f"({dtype}, {tuple(whole)})" if is_pair else None
 
 
 def _class_lines(name: str, members: Mapping[str, str]) -> Iterator[str]:

@@ -19,11 +19,10 @@ from halocline_engine.errors import (
 )
 from halocline_engine.ir.lower.naming.aliases import ndsl_numbers
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, dtype_name, fold
+from halocline_engine.ir.lower.naming.given import given_type, given_types
 from halocline_engine.ir.lower.naming.members import Level, axis_of, level_of, member_of
 from halocline_engine.ir.types import Axis, DType
-from halocline_engine.language.gtscript import read_type_text
-from halocline_engine.language.python.collect import type_text
-from halocline_engine.language.source import START, Place, fault
+from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Binding,
     Broken,
@@ -38,7 +37,7 @@ from halocline_engine.language.syntax import (
     Text,
 )
 
-__all__ = ["Names", "literal", "make_names", "nearest", "starred"]
+__all__ = ["MissingExternal", "Names", "literal", "make_names", "nearest", "starred"]
 
 #: Names longer than this are not compared: the time grows with the product of their lengths.
 _LONGEST = 64
@@ -49,6 +48,10 @@ _KNOWN: Mapping[str, float] = {
     for module in ("np", "math")
     for name, value in (("pi", math.pi), ("e", math.e))
 }
+
+
+class MissingExternal(ArgumentError):
+    """The program imports an external, and no value was given for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class Names:
         if name in self.casts and name not in imports and isinstance(defined, Binding | None):
             return None
         if self._is_external(name, imports):
-            given = self._external(name)
+            given = _given(self.externals, name)
             target = _function_name(given)
             if target is None:
                 message = f"The external '{name}' is called, but it is not a function."
@@ -138,7 +141,7 @@ class Names:
         self, name: str, imports: frozenset[str], place: Place, trail: tuple[str, ...]
     ) -> Value | Level | None:
         if self._is_external(name, imports):
-            return _constant_of(name, self._external(name))
+            return _constant_of(name, _given(self.externals, name))
         head = name.partition(".")[0]
         is_given = head in self.externals and head in self.definitions
         try:
@@ -147,8 +150,10 @@ class Names:
             if not is_given:
                 raise
             found = None
-        # What the text does not say is given, like what a function of its own would compute.
-        return _constant_of(name, self._external(name)) if found is None and is_given else found
+        if found is None and is_given:
+            # What the text does not say is given, like what a function of its own would compute.
+            return _constant_of(name, _given(self.externals, name))
+        return found
 
     def _of_text(self, name: str, place: Place, trail: tuple[str, ...]) -> Value | Level | None:
         match self.definitions.get(name):
@@ -183,35 +188,28 @@ class Names:
             self.known[name] = value
         return self.known[name]
 
+    def is_brought(self, name: str) -> bool:
+        """Whether a module that is not read may define a name."""
+        return "*" in self.foreign or name.partition(".")[0] in self.foreign
+
+    def type_of_module(self, name: str) -> Binding | DType | None:
+        """Return a type that is an attribute of an external, as in `types.Tracers`, or None."""
+        if "." not in name or not self._is_external(name, frozenset()):
+            return None
+        return given_type(name, _given(self.externals, name))
+
     def axis(self, name: str, imports: frozenset[str]) -> Axis | None:
         """Return the axis that an external is, as in `q[AXIS - 1]`, or None."""
-        return axis_of(self._external(name)) if self._is_external(name, imports) else None
+        return axis_of(_given(self.externals, name)) if self._is_external(name, imports) else None
 
     def _value(self, name: Name, trail: tuple[str, ...]) -> Value:
         value = self._constant(name.name, frozenset(), name.place, trail)
+        if value is None and self.is_brought(name.name):
+            raise self.unknown(name.name, name.place, (), "")
         if value is None or isinstance(value, Level):
             message = f"The name '{name.name}' is not a constant of the text."
             hint = nearest(name.name, self.all()) or "Define it before, as a number."
             raise fault(NameRuleError, name.place, "constants", message, hint)
-        return value
-
-    def _external(self, name: str) -> object:
-        head, *rest = name.split(".")
-        if head not in self.externals:
-            message = f"The program imports the external '{head}', but no value was given for it."
-            hint = nearest(head, self.externals) or f"Pass externals={{'{head}': ...}}."
-            raise ArgumentError(message, hint=hint)
-        value = self.externals[head]
-        for part in rest:
-            if isinstance(value, Mapping):
-                value = cast("Mapping[str, object]", value).get(part)
-            elif part.startswith("_"):
-                value = None
-            else:
-                value = getattr(value, part, None)
-            if value is None:
-                message = f"The external '{head}' has no '{part}', which the program reads."
-                raise ArgumentError(message)
         return value
 
 
@@ -226,11 +224,12 @@ def make_names(
     for argument, bits in (("literal_int", literal_int), ("literal_float", literal_float)):
         if bits not in (32, 64):
             raise ArgumentError(f"'{argument}' must be 32 or 64, but got {bits}.")
-    types = {name: _field_type(name, value) for name, value in dtypes.items()}
-    fields = {name: found for name, found in types.items() if found is not None}
-    numbers = {name: _dtype(name, value) for name, value in dtypes.items() if types[name] is None}
+    own = {definition.name: definition for definition in syntax.definitions}
+    brought = syntax.foreign if "*" not in syntax.foreign else externals.keys() - own.keys()
+    imported = {name: externals[name] for name in externals.keys() & brought}
+    fields, numbers = given_types(dtypes, imported)
     return Names(
-        {definition.name: definition for definition in syntax.definitions} | fields,
+        own | fields,
         externals,
         numbers,
         DType(f"int{literal_int}"),
@@ -272,27 +271,25 @@ def starred(foreign: frozenset[str]) -> str:
     return "If an 'import *' brings it, pass its value in 'externals'." if "*" in foreign else ""
 
 
-def _field_type(name: str, value: object) -> Binding | None:
-    """Return the type of a field that a caller gives, as text or as GT4Py has it; else None."""
-    text = value if isinstance(value, str) else type_text(value)
-    if text is None or "[" not in text:
-        return None
-    try:
-        return Binding(name, read_type_text(text), START)
-    except ProgramError as error:
-        message = f"The type of '{name}' cannot be read: {value!r}."
-        hint = "Write it as in a program, like 'Field[IJ, np.float64]'."
-        raise ArgumentError(message, hint=hint) from error
-
-
-def _dtype(name: str, value: object) -> DType:
-    try:
-        return DType(np.dtype(cast(Any, value)).name)
-    except (TypeError, ValueError) as error:
-        known = ", ".join(dtype.value for dtype in DType)
-        message = f"The dtype of '{name}' must be one of {known}, but got {value!r}."
-        hint = "A type of fields is a text, like 'Field[IJ, np.float64]'."
-        raise ArgumentError(message, hint=hint) from error
+def _given(externals: Mapping[str, object], name: str) -> object:
+    """Return what a caller gave for an external, or for an attribute of one."""
+    head, *rest = name.split(".")
+    if head not in externals:
+        message = f"The program imports the external '{head}', but no value was given for it."
+        hint = nearest(head, externals) or f"Pass externals={{'{head}': ...}}."
+        raise MissingExternal(message, hint=hint)
+    value = externals[head]
+    for part in rest:
+        if isinstance(value, Mapping):
+            value = cast("Mapping[str, object]", value).get(part)
+        elif part.startswith("_"):
+            value = None
+        else:
+            value = getattr(value, part, None)
+        if value is None:
+            message = f"The external '{head}' has no '{part}', which the program reads."
+            raise ArgumentError(message)
+    return value
 
 
 def _function_name(value: object) -> str | None:
