@@ -22,17 +22,19 @@ Species = Field[(np.float32, (SPECIES,))]
 Plane = Field[IJ, np.float32]
 Lookup = GlobalTable[(np.float64, (4,))]
 pair = (np.float64, (2,))
+
+
+def positive(q: Plane):
+    return max(q, real(0.0))
+
+
 TITLE = "none of the program's business"
 """
 MODEL = """
 import numpy as np
 from halocline.gtscript import *
-from given_model_types import SPECIES, Lookup, Plane, Species, pair, real
+from given_model_types import SPECIES, Lookup, Plane, Species, pair, positive, real
 import given_model_types as types
-
-
-def positive(q):
-    return max(q, real(0.0))
 
 
 def gather(
@@ -63,7 +65,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def ways(model: Any) -> list[dict[str, Any]]:
     """Return ways to give what the text imports."""
-    names = ("SPECIES", "Plane", "Species", "pair", "real", "types")
+    names = ("SPECIES", "Plane", "Species", "pair", "positive", "real", "types")
     externals = {name: getattr(model, name) for name in names}
     texts = {
         "Species": "Field[(np.float32, (3,))]",
@@ -72,12 +74,13 @@ def ways(model: Any) -> list[dict[str, Any]]:
         "pair": "(np.float64, (2,))",
         "real": "float32",
     }
+    few = {"SPECIES": 3, "positive": model.positive}
     as_types = {"pair": (np.float64, (2,)), "real": np.float32}
     return [
         {"externals": externals},
         {"externals": vars(model)},
-        {"externals": {"SPECIES": np.int64(3)}, "dtypes": texts},
-        {"externals": {"SPECIES": 3}, "dtypes": texts | as_types},
+        {"externals": few, "dtypes": texts},
+        {"externals": few | {"SPECIES": np.int64(3)}, "dtypes": texts | as_types},
     ]
 
 
@@ -111,12 +114,12 @@ def test_all_parameters_without_a_type_are_told_and_each_type_once() -> None:
     found = [(one.line, one.message) for one in (caught.value, *caught.value.others)]
     imported = "is imported from a module, and modules are not read."
     assert found == [
-        (13, f"The type 'Species' {imported}"),
-        (14, f"The type 'real' {imported}"),
-        (15, f"The type 'pair' {imported}"),
-        (16, f"The type 'types.Lookup' {imported}"),
-        (17, f"The type 'Plane' {imported}"),
-        (18, "The type 'Far' is unknown."),
+        (9, f"The type 'Species' {imported}"),
+        (10, f"The type 'real' {imported}"),
+        (11, f"The type 'pair' {imported}"),
+        (12, f"The type 'types.Lookup' {imported}"),
+        (13, f"The type 'Plane' {imported}"),
+        (14, "The type 'Far' is unknown."),
     ]
 
 

@@ -72,7 +72,9 @@ class _Collector:
         self._lines: dict[str, str] = {}
         self._spaces: dict[str, dict[str, str]] = {}
         self._functions: dict[str, Piece] = {}
-        self._meanings: dict[str, object] = {n: _number(v) or v for n, v in given.items()}
+        self._meanings: dict[str, object] = {
+            name: _number(value) or type_text(value) or value for name, value in given.items()
+        }
 
     def pieces(self) -> tuple[Piece, ...]:
         """Lines first, then classes of constants, then functions, callees before callers."""
