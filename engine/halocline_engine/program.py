@@ -100,7 +100,7 @@ def compile_program(
     try:
         syntax = parse(source.text, limits=_limits(limits))
         defined = {definition.name for definition in syntax.definitions}
-        whole = with_functions(source, program, given, defined, syntax.foreign)
+        whole = with_functions(source, program, given, defined, syntax.foreign, name)
         if whole is not source:
             source = whole
             syntax = parse(source.text, limits=_limits(limits))
@@ -111,6 +111,7 @@ def compile_program(
             dtypes=types,
             literal_int=integer,
             literal_float=floating,
+            renamed=source.renamed,
         )
         compiled = compile_lowered(meaning, chosen, passes)
         warnings += tuple(unread_temporaries(compiled.program, compiled.facts))

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 __all__ = [
     "BACKWARD",
     "FORWARD",
@@ -193,10 +195,10 @@ else:
     Field = _FieldWord()
     GlobalTable = _GlobalTableWord()
     Table = _TableWord()
-    float32 = _Word("float32")
-    float64 = _Word("float64")
-    int32 = _Word("int32")
-    int64 = _Word("int64")
+    float32 = np.float32
+    float64 = np.float64
+    int32 = np.int32
+    int64 = np.int64
 
 I: Any = _Word("I")  # noqa: E741 - the language's own name
 J: Any = _Word("J")

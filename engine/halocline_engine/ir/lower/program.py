@@ -43,6 +43,7 @@ def lower(
     dtypes: Mapping[str, object] | None = None,
     literal_int: int = 64,
     literal_float: int = 64,
+    renamed: Mapping[object, str] | None = None,
 ) -> tuple[Program, tuple[ProgramWarning, ...]]:
     """Return the meaning of one stencil of a text, typed and checked, and warnings of its types.
 
@@ -51,11 +52,13 @@ def lower(
     `{"axis": "K", "index": -2, "offset": 0}`), functions of the text (`{"function": name}`), and
     mappings or objects whose attributes are such values. `dtypes` gives the types that annotations
     name (`Field["T"]`). `literal_int` and `literal_float` are the bits of numbers in the text.
+    `renamed` are functions that the text has under another name than their own.
 
     Raises ProgramError, with line, column and excerpt, where the text breaks a rule, and
     ArgumentError where an argument does not fit the text.
     """
     names = make_names(syntax, externals or {}, dtypes or {}, literal_int, literal_float)
+    names.renamed.update(renamed or {})
     try:
         stencil = _choose(syntax, name)
     except ProgramError as error:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Integral
@@ -18,7 +19,7 @@ import numpy as np
 from halocline_engine.errors import SourceError
 from halocline_engine.language.parsing import parsed
 
-__all__ = ["LANGUAGE", "Piece", "collect", "plain_function", "type_text"]
+__all__ = ["LANGUAGE", "Collected", "Piece", "collect", "plain_function", "type_text"]
 
 #: Names that the language defines; a program does not bring its own.
 LANGUAGE = frozenset(
@@ -37,7 +38,11 @@ LANGUAGE = frozenset(
 
 _NUMBERS = frozenset({"bool", "int8", "int16", "int32", "int64", "float32", "float64"})
 
+#: What a name means that the text of a program defines.
+_OF_TEXT = object()
+
 _Reference: TypeAlias = tuple[str, tuple[str, ...]]
+_Position: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -51,77 +56,109 @@ class Piece:
     file_line: int = 0
 
 
+@dataclass(frozen=True)
+class Collected:
+    """The pieces of a program, and the functions that it has under another name than their own."""
+
+    pieces: tuple[Piece, ...]
+    renamed: Mapping[object, str]
+
+
 def collect(
-    functions: Iterable[Callable[..., Any]], given: Mapping[str, object] | None = None
-) -> tuple[Piece, ...]:
+    functions: Iterable[Callable[..., Any]],
+    given: Mapping[str, object] | None = None,
+    defined: Collection[str] = (),
+) -> Collected:
     """Return the pieces of a program: constants, types, and functions, the last one as the last.
 
-    `given` are values of names that must mean the same in these functions. Raises SourceError where
-    a function has no readable text, or refers to a value that a program cannot hold.
+    `given` are values of names that must mean the same in these functions, and `defined` names that
+    the text has already: what they call so is renamed. Raises SourceError where a function has no
+    readable text, or refers to a value that a program cannot hold.
     """
-    collector = _Collector(given or {})
+    collector = _Collector(given or {}, defined)
     for function in functions:
         collector.add_function(getattr(function, "__name__", ""), function, "the program")
-    return collector.pieces()
+    return collector.collected()
 
 
 class _Collector:
-    """The pieces found so far, each name once; a name has one meaning in the whole program."""
+    """The pieces found so far, each name once; a name has one meaning in the whole program.
 
-    def __init__(self, given: Mapping[str, object]) -> None:
+    Modules of a model use a name for several things, like `constants` for the one next to each of
+    them. What comes later is called `constants__2` then, where it is defined and where it is used.
+    """
+
+    def __init__(self, given: Mapping[str, object], defined: Collection[str]) -> None:
         self._lines: dict[str, str] = {}
         self._spaces: dict[str, dict[str, str]] = {}
         self._functions: dict[str, Piece] = {}
-        self._meanings: dict[str, object] = {
+        self._renamed: dict[object, str] = {}
+        self._given = frozenset(given)
+        self._meanings: dict[str, object] = dict.fromkeys(defined, _OF_TEXT)
+        self._meanings |= {
             name: _number(value) or type_text(value) or value for name, value in given.items()
         }
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def collected(self) -> Collected:
         """Lines first, then classes of constants, then functions, callees before callers."""
         lines = [Piece(name, text, is_block=False) for name, text in self._lines.items()]
         spaces = [
             Piece(name, "\n".join(_class_lines(name, members)), is_block=True)
             for name, members in self._spaces.items()
         ]
-        return (*lines, *spaces, *self._functions.values())
+        return Collected((*lines, *spaces, *self._functions.values()), self._renamed)
 
-    def add_function(self, name: str, value: object, user: str) -> None:
-        """Add a function under the name that its user calls it, after what it refers to."""
+    def add_function(self, name: str, value: object, user: str) -> str:
+        """Add a function under the name that its user calls it, after what it refers to.
+
+        Returns the name that it has in the program.
+        """
         function = plain_function(value)
-        if self._known(name, function, user):
-            return
+        name, is_new = self._named(name, function, user)
+        if not is_new:
+            return name
+        if name != function.__name__:
+            self._renamed.setdefault(function, name)
         node, text, file, line = _definition(function)
         scope = _scope(function)
+        names: dict[_Reference, str] = {}
         for root, attributes in _references(node):
             if root in scope and scope[root] is not function:
-                self._add(root, attributes, scope[root], f"'{node.name}'")
-        first, *rest = text.splitlines()
+                found = self._add(root, attributes, scope[root], f"'{node.name}'")
+                if found != ".".join((root, *attributes)):
+                    names[root, attributes] = found
+        first, *rest = _with_names(node, text, names)
         renamed = first.replace(f"def {node.name}", f"def {name}", 1)
         self._functions[name] = Piece(name, "\n".join([renamed, *rest]), True, file, line)
+        return name
 
-    def _add(self, root: str, attributes: tuple[str, ...], value: object, user: str) -> None:
-        """Add what a name stands for, unless the language has the name itself."""
+    def _add(self, root: str, attributes: tuple[str, ...], value: object, user: str) -> str:
+        """Add what a name stands for, unless the language has the name itself.
+
+        Returns what to write for the name with its attributes.
+        """
         number = _number(value)
         if number is None and root in LANGUAGE:
-            return
-        if number is not None:
-            self._add_line(root, number, user)
-        elif (kind := type_text(value)) is not None:
-            self._add_line(root, kind, user)
+            return ".".join((root, *attributes))
+        text = number or type_text(value)
+        if text is not None:
+            name = self._add_line(root, text, user)
         elif inspect.isfunction(inspect.unwrap(cast("Any", value))):
-            self.add_function(root, value, user)
+            name = self.add_function(root, value, user)
         elif attributes:
-            self._add_member(root, attributes, value, user)
+            return self._add_member(root, attributes, value, user)
         else:
             raise _unsupported(root, value, user)
+        return ".".join((name, *attributes))
 
-    def _add_line(self, name: str, text: str, user: str) -> None:
-        if not self._known(name, text, user):
+    def _add_line(self, name: str, text: str, user: str) -> str:
+        name, is_new = self._named(name, text, user)
+        if is_new:
             self._lines[name] = f"{name} = {text}"
+        return name
 
-    def _add_member(self, root: str, path: tuple[str, ...], value: object, user: str) -> None:
+    def _add_member(self, root: str, path: tuple[str, ...], value: object, user: str) -> str:
         """Add `root.name` to the class of constants that is printed for `root`."""
-        self._known(root, value, user)
         whole = ".".join((root, *path))
         try:
             member = inspect.getattr_static(value, path[0])
@@ -129,27 +166,53 @@ class _Collector:
             raise _unsupported(whole, None, user, f"'{root}.{path[0]}' does not exist.") from None
         if isinstance(value, ModuleType) and inspect.isfunction(inspect.unwrap(member)):
             # A call of a module's function means the one of that name in the program's text.
+            name = self.add_function(path[0], member, user)
+            if name != path[0] or self._meanings.setdefault(root, value) is not value:
+                return name
             self._lines.setdefault(root, f"import {root}")
-            self.add_function(path[0], member, user)
-            return
+            return whole
+        root, _ = self._named(root, value, user)
         constant = member.value if isinstance(member, Enum) else member
         text = _number(constant) or type_text(constant)
         if text is None:
             raise _unsupported(whole, member, user)
         self._spaces.setdefault(root, {})[path[0]] = text
+        return ".".join((root, *path))
 
-    def _known(self, name: str, meaning: object, user: str) -> bool:
-        """Whether a name was seen before; raise if it meant something else then."""
-        if name not in self._meanings:
-            self._meanings[name] = meaning
-            return False
-        before = self._meanings[name]
-        if before is meaning or (isinstance(meaning, str) and before == meaning):
-            return True
+    def _named(self, name: str, meaning: object, user: str) -> tuple[str, bool]:
+        """Return the name that a thing has in the program, and whether it is new there."""
+        is_text = isinstance(meaning, str)
+        for number in itertools.count(1):
+            one = name if number == 1 else f"{name}__{number}"
+            if one not in self._meanings:
+                self._meanings[one] = meaning
+                return one, True
+            before = self._meanings[one]
+            if before is meaning or (is_text and before == meaning):
+                return one, False
+            if is_text and isinstance(before, str) and one in self._given:
+                break
         raise SourceError(
             f"The name '{name}' means one thing in {user} and another elsewhere in the program.",
             hint="A program is one text in which a name has one meaning; rename one of them.",
         )
+
+
+def _with_names(node: ast.FunctionDef, text: str, names: Mapping[_Reference, str]) -> Sequence[str]:
+    """Return the lines of a function with other names for what it refers to."""
+    lines = [line.encode() for line in text.splitlines()]
+    local = _locals(node) if names else frozenset[str]()
+    found = [each for part in _outside(node) for each in _chains(part)] if names else []
+    for root, path, start, end in sorted(found, key=lambda each: each[2], reverse=True):
+        new = names.get((root, path))
+        if new is None or root in local:
+            continue
+        (first, left), (last, right) = start, end
+        line, after = first - node.lineno, lines[last - node.lineno][right:]
+        lines[line] = lines[line][:left] + new.encode() + after
+        for below in range(line + 1, last - node.lineno + 1):
+            lines[below] = b""
+    return [line.decode() for line in lines]
 
 
 def plain_function(value: object) -> FunctionType:
@@ -199,24 +262,26 @@ def _scope(function: FunctionType) -> Mapping[str, object]:
 def _references(node: ast.FunctionDef) -> Iterator[_Reference]:
     """Yield the names from outside that a function reads, in text order, with their attributes."""
     local = _locals(node)
-    seen: set[_Reference] = set()
-    inner = [*ast.iter_child_nodes(node.args), *node.body]
-    for part in inner:
-        for reference in _chains(part):
-            if reference[0] not in local and reference not in seen:
-                seen.add(reference)
-                yield reference
+    found = (each[:2] for part in _outside(node) for each in _chains(part))
+    yield from dict.fromkeys(each for each in found if each[0] not in local)
 
 
-def _chains(node: ast.AST) -> Iterator[_Reference]:
-    """Yield `name.attribute...` chains below a node, in text order."""
+def _outside(node: ast.FunctionDef) -> list[ast.AST]:
+    """Return the parts of a function that may refer to something outside."""
+    return [*ast.iter_child_nodes(node.args), *node.body]
+
+
+def _chains(node: ast.AST) -> Iterator[tuple[str, tuple[str, ...], _Position, _Position]]:
+    """Yield `name.attribute...` chains below a node, in text order, with start and end."""
     path: list[str] = []
     root = node
     while isinstance(root, ast.Attribute):
         path.insert(0, root.attr)
         root = root.value
     if isinstance(root, ast.Name):
-        yield (root.id, tuple(path))
+        whole = cast("ast.expr", node)
+        end = (whole.end_lineno or whole.lineno, whole.end_col_offset or 0)
+        yield (root.id, tuple(path), (root.lineno, root.col_offset), end)
         return
     for child in ast.iter_child_nodes(node):
         yield from _chains(child)

@@ -19,14 +19,14 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from halocline_engine.errors import SourceError
 from halocline_engine.language.parsing import parsed
-from halocline_engine.language.python.collect import LANGUAGE, Piece, collect, plain_function
+from halocline_engine.language.python.collect import LANGUAGE, Collected, collect, plain_function
 
 __all__ = [
     "Placed",
@@ -59,6 +59,7 @@ class Source:
     text: str
     name: str | None
     spans: tuple[Span, ...]
+    renamed: Mapping[object, str] = field(default_factory=dict[object, str])
 
     def origin(self, line: int) -> tuple[str, int] | None:
         """Return the file and the line that a line of the text comes from, if known."""
@@ -87,32 +88,34 @@ def with_functions(
     externals: Mapping[str, object],
     defined: Collection[str],
     foreign: Collection[str],
+    name: str | None = None,
 ) -> Source:
     """Return a program's text with the functions that it has as externals or attributes of them.
 
-    `defined` are the names that the text defines, and `foreign` those that it imports, of which '*'
-    stands for any. A name that the text defines otherwise is defined twice then.
+    `name` is the stencil's, `defined` are the names that the text defines, and `foreign` those that
+    it imports, of which '*' stands for any. What has a name that the text defines otherwise gets
+    another one; `renamed` says which functions did.
     """
     called: list[FunctionType] = []
-    text = source.text
+    reached = text = _reached(source.text, name or source.name)
     while True:
         found = dict.fromkeys(_called(text, externals))
         new = [f for f in found if f not in called and not _has(source, defined, f)]
         if not new:
             break
         called += new
-        text = source.text + _joined(collect(called)).text
+        text = reached + _joined(collect(called)).text
     if not called:
         return source
     if not isinstance(program, str | Path):
         return _joined(collect([*called, program]))
     # What the text imports has the value of the external in these functions too.
     names = {*externals} if "*" in foreign else {*externals} & {*foreign}
-    own = {function.__name__ for function in called}
-    more = _joined(collect(called, {name: externals[name] for name in names - own}))
+    own = {name for name in names if any(_is(externals[name], name, one) for one in called)}
+    more = _joined(collect(called, {name: externals[name] for name in names - own}, defined))
     below = source.text.rstrip("\n") + "\n\n\n"
     moved = (replace(span, first=span.first + below.count("\n")) for span in more.spans)
-    return Source(below + more.text, source.name, (*source.spans, *moved))
+    return Source(below + more.text, source.name, (*source.spans, *moved), more.renamed)
 
 
 def _called(text: str, externals: Mapping[str, object]) -> Iterator[FunctionType]:
@@ -132,14 +135,56 @@ def _member(value: object, name: str) -> object:
     return getattr(value, name, None)
 
 
+def _reached(text: str, name: str | None) -> str:
+    """Return the parts of a text that a stencil may need: functions that it names, and constants.
+
+    A model has other functions and classes next to its stencils, which name much else.
+    """
+    try:
+        tree = parsed(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+    lines = text.split("\n")
+    functions: dict[str, list[ast.FunctionDef]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            functions.setdefault(node.name, []).append(node)
+    stencils = [one for one, nodes in functions.items() if any(map(_is_stencil, nodes))]
+    todo = [name] if name in functions else stencils
+    nodes: list[ast.stmt] = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign)]
+    seen: set[str] = set()
+    shown = ["\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in nodes]
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            for node in functions[one]:
+                shown.append("\n".join(lines[node.lineno - 1 : node.end_lineno]))
+                todo += functions.keys() & set(re.findall(r"\w+", shown[-1]))
+    return "\n".join(shown)
+
+
+def _is_stencil(node: ast.FunctionDef) -> bool:
+    """Whether a function has computations, at its top or in a choice made there."""
+    inner = [each for step in node.body if isinstance(step, ast.If) for each in ast.walk(step)]
+    blocks = [step for step in (*node.body, *inner) if isinstance(step, ast.With)]
+    return any("computation(" in ast.unparse(block.items[0]) for block in blocks)
+
+
 def _has(source: Source, defined: Collection[str], function: FunctionType) -> bool:
-    """Whether a text has a function; another one of that name is none."""
-    own = _unindented(collect([function])[-1].text)
-    return function.__name__ in defined and own in _unindented(source.text)
+    """Whether a text has a function: one of its own file, with nothing from around it."""
+    if function.__name__ not in defined or function.__closure__:
+        return False
+    try:
+        lines, _ = inspect.findsource(function)
+    except (OSError, TypeError):
+        return False
+    return "".join(lines).rstrip() == source.text.rstrip()
 
 
-def _unindented(text: str) -> str:
-    return "\n".join(line.strip() for line in text.splitlines())
+def _is(value: object, name: str, function: FunctionType) -> bool:
+    """Whether an external is a function, under its own name."""
+    return name == function.__name__ and inspect.unwrap(cast("Any", value)) is function
 
 
 def _is_function(value: object) -> bool:
@@ -212,8 +257,9 @@ def _file(path: Path) -> Source:
     return Source(text, None, (Span(1, text.count("\n") + 1, str(path), 1),))
 
 
-def _joined(pieces: tuple[Piece, ...]) -> Source:
+def _joined(collected: Collected) -> Source:
     """Put the pieces below each other; the last one is the stencil."""
+    pieces = collected.pieces
     lines: list[str] = []
     spans: list[Span] = []
     for piece in pieces:
@@ -223,4 +269,5 @@ def _joined(pieces: tuple[Piece, ...]) -> Source:
         if piece.file:
             spans.append(Span(len(lines) + 1, len(own), piece.file, piece.file_line))
         lines += own
-    return Source("\n".join(lines) + "\n", pieces[-1].name, tuple(spans))
+    text = "\n".join(lines) + "\n"
+    return Source(text, pieces[-1].name, tuple(spans), collected.renamed)

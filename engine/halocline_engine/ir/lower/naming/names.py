@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
@@ -66,6 +68,7 @@ class Names:
     foreign: frozenset[str] = frozenset()
     casts: Mapping[str, str] = field(default_factory=lambda: CASTS)
     known: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    renamed: dict[object, str] = field(default_factory=dict[object, str])
 
     def unknown(
         self, name: str, place: Place, known: Iterable[str], otherwise: str
@@ -98,7 +101,7 @@ class Names:
             return None
         if self._is_external(name, imports):
             given = _given(self.externals, name)
-            target = _function_name(given)
+            target = _function_name(given, self.renamed)
             if target is None:
                 message = f"The external '{name}' is called, but it is not a function."
                 hint = "Give the name of a function of the text: {'function': name}."
@@ -292,12 +295,15 @@ def _given(externals: Mapping[str, object], name: str) -> object:
     return value
 
 
-def _function_name(value: object) -> str | None:
+def _function_name(value: object, renamed: Mapping[object, str] | None = None) -> str | None:
     """Return the name of a function given as an external: {'function': name}, or a function."""
     if isinstance(value, Mapping):
         name = cast("Mapping[str, object]", value).get("function")
         return name if isinstance(name, str) else None
     if callable(value):
+        function = inspect.unwrap(value)
+        if renamed and isinstance(function, FunctionType) and function in renamed:
+            return renamed[function]
         found = getattr(value, "__name__", None)
         return found if isinstance(found, str) else None
     return None
