@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from halocline_engine.errors import LimitError, TypeRuleError
+from halocline_engine.errors import LimitError, NameRuleError, TypeRuleError
 from halocline_engine.ir.lower.annotations import FieldType, LookupType, TableType, read_type
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.naming.members import Level
@@ -174,7 +174,10 @@ def _checked(shape: tuple[int, ...], argument: Argument, limits: Limits) -> tupl
             f"'{argument.name}' has {numbers} numbers at each point, but at most"
             f" {limits.components} are allowed."
         )
-        hint = "Split it into several fields, or read it as a 'GlobalTable'."
+        hint = (
+            f"Pass limits=halocline_engine.Limits(components={numbers}), split it into several"
+            " fields, or read it as a 'GlobalTable'."
+        )
         raise fault(LimitError, argument.place, "limits", message, hint)
     return shape
 
@@ -203,7 +206,14 @@ def _check_field_default(argument: Argument) -> None:
 def _scalar(argument: Argument, dtype: DType, inliner: Inliner) -> Scalar:
     if argument.default is None:
         return Scalar(argument.name, dtype)
-    value = inliner.constant(argument.default, Scope({}, frozenset()))
+    try:
+        value = inliner.constant(argument.default, Scope({}, frozenset()))
+    except NameRuleError as error:
+        if isinstance(argument.default, Name):
+            raise
+        message = f"The default of '{argument.name}' cannot be computed: {error.message}"
+        hint = f"Write the number, or remove the default and pass '{argument.name}' in the call."
+        raise fault(NameRuleError, argument.default.place, "parameters", message, hint) from None
     if value is None:
         return Scalar(argument.name, dtype)
     place = argument.default.place
