@@ -42,6 +42,8 @@ _OTHERS: dict[type[ast.stmt], tuple[str, str]] = {
     ),
     ast.Pass: ("'pass'", "Remove the empty block."),
     ast.Assert: ("'assert'", "Write 'compile_assert(condition)' for constants."),
+    ast.Break: ("'break'", "Make what ends the loop a part of its condition."),
+    ast.Continue: ("'continue'", "Choose with 'if' what a round of the loop does."),
     ast.Return: ("'return'", "A stencil gives its results by assigning to its fields."),
     ast.Import: ("'import'", "Remove it, or move it to the top of the text."),
     ast.ImportFrom: ("'import'", "Move it to the top of the definition."),
@@ -251,6 +253,10 @@ def _area(node: ast.expr, reader: Reader) -> Area:
 
 def _side(node: ast.expr, reader: Reader) -> Side:
     place = reader.place(node)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        message = "The points of a region are a slice of 'region', not of an axis."
+        hint = "Write for example 'region[I[0] : I[0] + 3, :]'."
+        raise fault(SyntaxRuleError, place, "regions", message, hint)
     if not isinstance(node, ast.Slice):
         return Side(reader.term(node), None, True, place)
     if node.step is not None:
@@ -270,4 +276,5 @@ def _bad_with(node: ast.With, reader: Reader) -> SyntaxRuleError:
         hint = "Begin a new 'with computation(...), interval(...)' after it."
         return fault(SyntaxRuleError, place, "computations", message, hint)
     message = "This 'with' cannot stand here."
-    return fault(SyntaxRuleError, place, "statements", message, "Remove it.")
+    hint = _REGION if "region" in ast.unparse(node.items[0]) else "Remove it."
+    return fault(SyntaxRuleError, place, "statements", message, hint)

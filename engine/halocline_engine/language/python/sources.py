@@ -96,6 +96,8 @@ def with_functions(
     it imports, of which '*' stands for any. What has a name that the text defines otherwise gets
     another one; `renamed` says which functions did.
     """
+    if not externals:
+        return source
     called: list[FunctionType] = []
     reached = text = _reached(source.text, name or source.name)
     while True:
