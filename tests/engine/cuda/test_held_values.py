@@ -117,7 +117,39 @@ def planes(a: Field[{0}], b: Field[{0}], x: Field[{0}], h: Field[IJ, {0}], low: 
     with computation(FORWARD), interval(-1, None):
         h = h / total + top
 """
-TEXTS = {"sums": SUMS, "later": LATER, "between": BETWEEN, "planes": PLANES}
+#: What each branch assigns, some of it a second time, and reads of the level before.
+BRANCHES = """
+def branches(a: Field[{0}], b: Field[{0}], x: Field[{0}], y: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a
+            u = b
+            x = a
+        with interval(1, None):
+            if a > b:
+                t = t[0, 0, -1] + a
+                if a > {0}(0.5):
+                    u = b
+                    x = u + x[0, 0, -1]
+                else:
+                    x = t * b
+                    u = x - x[0, 0, -1]
+            else:
+                u = u[0, 0, -1] - t[0, 0, -1]
+                t = a
+                x = b * u
+            if u > t:
+                x = x + u
+                y = x[0, 0, -1]
+            y = u * a
+    with computation(BACKWARD), interval(0, -1):
+        if x[0, 0, 1] > y:
+            x = x[0, 0, 1]
+        else:
+            x = y[0, 0, 1]
+            y = a
+"""
+TEXTS = {"sums": SUMS, "later": LATER, "between": BETWEEN, "planes": PLANES, "branches": BRANCHES}
 DOMAINS: tuple[Domain, ...] = ((5, 3, 5), (3, 2, 12))
 TILES: tuple[dict[str, Any], ...] = (
     {},
@@ -163,6 +195,7 @@ def test_what_is_held_is_in_variables(levels: int) -> None:
     assert variables(SUMS) == {"above", "below", "part"}
     assert variables(LATER) >= {"last"}
     assert not variables(BETWEEN) & {"s", "t"}
+    assert variables(BRANCHES) == {"t", "u"}
 
 
 def test_only_a_section_that_is_read_later_hands_on() -> None:

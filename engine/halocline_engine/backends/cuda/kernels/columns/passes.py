@@ -17,11 +17,12 @@ from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import offsets
 from halocline_engine.backends.cuda.text.statements import Scope
-from halocline_engine.ir.nodes import Assign, Bound
+from halocline_engine.ir.nodes import Bound
 from halocline_engine.ir.remember import Remembering, remembered
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular
+from halocline_engine.ir.walk import Access, accesses_of, irregular
 from halocline_engine.schedule.nodes import Kernel, Section
+from halocline_engine.schedule.storage.coverage import flow
 
 __all__ = ["Carry", "LevelVariables", "Pass", "always_assigned", "carries", "passes_of"]
 
@@ -195,13 +196,8 @@ def _further(bound: Bound, k: int, levels: int) -> Bound:
 
 @remembered
 def always_assigned(section: Section) -> frozenset[str]:
-    """Return the names that every level assigns before it may assign them under a condition.
+    """Return the names that a level assigns whatever branches it takes.
 
     Names whose elements at other levels, which only a run knows, are used there are not among them.
     """
-    first: dict[str, bool] = {}
-    for statement in section.body:
-        for assign in assignments((statement,)):
-            here = isinstance(statement, Assign) and statement.level is None
-            first.setdefault(assign.target, here)
-    return frozenset(name for name, always in first.items() if always) - irregular(section.body)
+    return frozenset(flow(section.body)[1]) - irregular(section.body)
