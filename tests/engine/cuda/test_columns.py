@@ -194,6 +194,7 @@ def only_columns(changes: dict[str, Any]) -> Any:
         *(("advection", TILES[n]) for n in (1, 4, 5)),
         *(("mixed", TILES[n]) for n in (0, 2, 4, 5)),
         *(("handed", TILES[n]) for n in (2, 4)),
+        *(("quotients", TILES[n]) for n in (0, 2, 4, 5)),
     ],
 )
 def test_every_tile_gives_the_bits_of_the_reference(load: Any, name: str, tile: Tile) -> None:
@@ -201,6 +202,24 @@ def test_every_tile_gives_the_bits_of_the_reference(load: Any, name: str, tile: 
     least = front(text)[1].min_levels
     for levels in (least, 5, 20):
         agree(load, text, (13, 3, levels), tile)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "changes", "is_near"),
+    [
+        ("float64", {"ahead": 8}, True),
+        ("float64", {"ahead": 8, "blocks": 5 * 132}, True),
+        ("float64", {"ahead": 0, "blocks": 6 * 132}, False),
+        ("float32", {"ahead": 2}, True),
+        ("float32", {"ahead": 4}, False),
+    ],
+)
+def test_which_quotients_do_not_wait(dtype: str, changes: dict[str, int], is_near: bool) -> None:
+    schedule = made("quotients", dtype)
+    (entry,) = entries_of(schedule)
+    tile = replace(Tile((128, 1), levels=80), **changes)
+    text = emit(schedule, usual_variant(schedule), {entry.name: tile})
+    assert ("near_quotient(" in text) == is_near
 
 
 @pytest.mark.parametrize("name", ["advection", "mixed", "quotients"])

@@ -81,16 +81,16 @@ def expression_text(
     read: Callable[[nodes.Read], str],
     parameter: Callable[[str], str],
     shared: Set[nodes.Expr] = frozenset(),
-    usual: str = "",
+    quotient: str = "",
 ) -> str:
     """Return an expression as text; `read` and `parameter` give the places of values.
 
-    By the divisors in `shared` so much is divided that it pays to compute their reciprocals. With
-    `usual`, quotients are exact only where that variable is still true after them.
+    By the divisors in `shared` so much is divided that it pays to compute their reciprocals. If not
+    empty, `quotient` is the text of a division, with gaps for its operands.
     """
 
     def inner(node: nodes.Expr) -> str:
-        return expression_text(node, read, parameter, shared, usual)
+        return expression_text(node, read, parameter, shared, quotient)
 
     match expr:
         case nodes.Number():
@@ -101,8 +101,8 @@ def expression_text(
             return parameter(name)
         case nodes.Unary(operator, operand, dtype):
             return _unary(operator, inner(operand), dtype)
-        case nodes.Binary("/", left, right) if usual and not is_power_of_two(right):
-            return f"near_quotient({inner(left)}, {inner(right)}, {usual})"
+        case nodes.Binary("/", left, right) if quotient and not is_power_of_two(right):
+            return quotient.format(inner(left), inner(right))
         case nodes.Binary("/", left, right, DType.FLOAT64) if (
             right in shared or _has_one_reciprocal(right)
         ):

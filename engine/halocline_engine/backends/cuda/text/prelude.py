@@ -132,6 +132,12 @@ __device__ __forceinline__ double quotient(double x, double by) {
 """,
     ),
     (
+        "unusual_quotient",
+        """\
+__device__ __noinline__ float unusual_quotient(float x, float by) { return x / by; }
+""",
+    ),
+    (
         # A division as compilers write it, for operands that need no other way: a reciprocal that
         # is nearly exact, and what is left of the dividend. It has no branch.
         "near_quotient",

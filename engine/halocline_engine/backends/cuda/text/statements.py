@@ -28,7 +28,7 @@ class Scope:
     `outputs` those of elements that are stored later, and `behind` the statement that follows each
     assignment of one of them. Divisions by what is in `divisors` are products with its reciprocal.
     Of the arrays in `stacked`, a thread has its own column, with so many elements from a level to
-    the next. Where `usual` names a variable, it says whether all quotients so far are exact.
+    the next. If not empty, `quotient` is the text of a division, with gaps for its operands.
     """
 
     arrays: Mapping[str, str]
@@ -45,7 +45,7 @@ class Scope:
     behind: Mapping[str, str] = field(default_factory=dict[str, str])
     divisors: frozenset[Expr] = frozenset()
     stacked: Mapping[str, int] = field(default_factory=dict[str, int])
-    usual: str = ""
+    quotient: str = ""
 
 
 def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -> str:
@@ -112,7 +112,7 @@ class _Writer:
 
     def _value(self, expr: Expr) -> str:
         scalar = self.scope.scalars.__getitem__
-        return expression_text(expr, self._read, scalar, self.scope.divisors, self.scope.usual)
+        return expression_text(expr, self._read, scalar, self.scope.divisors, self.scope.quotient)
 
     def _read(self, read: Read) -> str:
         if read.name in self.scope.registers:

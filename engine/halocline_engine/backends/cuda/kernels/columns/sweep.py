@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.conditional_loads import (
@@ -23,6 +23,7 @@ from halocline_engine.backends.cuda.kernels.columns.passes import (
 )
 from halocline_engine.backends.cuda.kernels.columns.placement import Placement, served
 from halocline_engine.backends.cuda.model.entries import Entry, Stride
+from halocline_engine.backends.cuda.model.speed import H200
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.fragments import (
     bound,
@@ -31,12 +32,17 @@ from halocline_engine.backends.cuda.text.fragments import (
     signed,
     touched,
 )
+from halocline_engine.backends.cuda.text.near_quotients import level_body
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import DType, Order
+from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = ["ColumnSweep", "sweeps_of"]
+
+#: Registers of a processor, and of a thread that computes quotients side by side.
+_REGISTERS, _QUOTIENTS = 65536, 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,19 +288,35 @@ class ColumnSweep(LevelVariables):
             outputs={**self.scope.outputs, **{n: self._here(n) for n in (*kept, *updated)}},
             behind={name: self._store(name) for name in updated},
         )
+        initial = {name: self._initial(name, part) for name in kept}
         handed = [name for name in self.entry.arrays if name in carry.handed]
         return [
             *(
                 f"const {self._type(s.name)} {s.variable(0)} = {s.queue}[{place} + q];"
                 for s in part.streams
             ),
-            *(self._declared(name, part) for name in [*kept, *updated]),
-            *section_body(section, scope),
+            *(self._declared(name, value) for name, value in initial.items()),
+            *(self._declared(name, self._initial(name, part)) for name in updated),
+            *self._statements(section, scope, initial),
             *(self._store(name) for name in kept if name not in self.placement.variables),
             *(f"{self._before(name)} = {self._here(name)};" for name in handed),
             *self._under_conditions(part).handed_on(),
             *(line for stream in part.streams for line in _aged(stream)),
         ]
+
+    def _statements(
+        self, section: Section, scope: Scope, initial: Mapping[str, str | None]
+    ) -> list[str]:
+        """Return the statements of a level.
+
+        Its quotients wait for each other where threads have no registers for several at once, as
+        many blocks must fit on a processor.
+        """
+        threads = self.tile.threads * -(-self.tile.blocks // H200.processors)
+        if threads * _QUOTIENTS > _REGISTERS:
+            return section_body(section, scope)
+        times = 2 * self.tile.ahead
+        return level_body(section, scope, initial, self.scope.outputs.keys(), times)
 
     def _values(self, part: SectionPart) -> dict[tuple[str, Offset], str]:
         """Return the places of elements that are read, other than in memory."""
@@ -305,13 +327,16 @@ class ColumnSweep(LevelVariables):
         values |= {access: self._before(access[0]) for access in part.carry.before}
         return values
 
-    def _declared(self, name: str, part: SectionPart) -> str:
-        kind, here = self._type(name), self._here(name)
-        unused = "[[maybe_unused]] " if name in self.placement.variables else ""
+    def _initial(self, name: str, part: SectionPart) -> str | None:
+        """Return what the variable of an element holds at first, if anything."""
         if name in part.updated or HERE in exposed(part.section, name):
-            early = self._values(part).get((name, HERE))
-            return f"{unused}{kind} {here} = {early or element(self.scope, name, HERE)};"
-        return f"{unused}{kind} {here};"
+            return self._values(part).get((name, HERE)) or element(self.scope, name, HERE)
+        return None
+
+    def _declared(self, name: str, initial: str | None) -> str:
+        unused = "[[maybe_unused]] " if name in self.placement.variables else ""
+        value = f" = {initial}" if initial else ""
+        return f"{unused}{self._type(name)} {self._here(name)}{value};"
 
     def _store(self, name: str) -> str:
         place, here = element(self.scope, name, HERE), self._here(name)
