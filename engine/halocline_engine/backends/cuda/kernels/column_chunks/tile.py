@@ -61,8 +61,8 @@ _REGISTERS, _OTHERS = 65536, 64
 _ALL_LOOPING = _LOOPING * H200.processors
 #: The fewest blocks that a processor should have, so that some compute while others wait.
 _FEWEST = 2
-#: Levels of a chunk.
-CHUNKS = (8, 16, 32, 64)
+#: Levels of a chunk; longer ones than so many pay only where a column is one chunk (decision 0134).
+CHUNKS, _LONG = (8, 16, 32, 64), 32
 #: Bytes that a processor of a large device moves in a cycle.
 _RATE = 12.0
 #: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0102).
@@ -94,13 +94,20 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         uncut = uncut_windows(*made, looping)
         if uncut is None:
             continue
-        for chunk in (chunk for chunk in CHUNKS if chunk < max(2 * domain[2], CHUNKS[0] + 1)):
+        for chunk in _lengths(domain[2]):
             tile = replace(looping, chunk=chunk)
             passes = cut_windows(uncut, chunk)
             fitted = _with_blocks(tile, entry, schedule, passes)
             if fitted and passes and _moves(fitted, words):
                 found[fitted] = _time(made[0], passes, variant, fitted)
     return min(found, key=found.__getitem__) if found else None
+
+
+def _lengths(levels: int) -> Iterator[int]:
+    """Yield the lengths of chunks that are worth a look."""
+    for chunk in CHUNKS:
+        if chunk < max(2 * levels, CHUNKS[0] + 1) and (chunk <= _LONG or chunk >= levels):
+            yield chunk
 
 
 def chunks_fitted(
