@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from halocline_engine.backends.cuda.kernels.temporal.choose import (
 )
 from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
+from halocline_engine.backends.cuda.kernels.temporal.turns import turns
 from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.fusing import FusingExecutable
@@ -367,6 +369,17 @@ def test_kernels_of_several_steps_compile_for_every_device() -> None:
     for found in needs.values():
         assert all(0 < used.registers <= 255 for used in found.values())
         assert all(used.stack <= 64 for used in found.values())
+
+
+@given(st.integers(1, 30), st.integers(0, 200), st.integers(0, 80), st.sampled_from((1.0, 1.3, 4)))
+def test_blocks_that_take_longer_begin_first(
+    places: int, usual: int, longer: int, length: float
+) -> None:
+    free = [0.0] * places
+    for count, time in ((longer, length), (usual, 1.0)):
+        for _ in range(count):
+            heapq.heapreplace(free, free[0] + time)
+    assert turns(places, usual, longer, length) == pytest.approx(max(free))
 
 
 def test_small_domains_fill_halos_for_many_steps() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halocline_engine.backends.cuda.text.async_copies import COPIES, NAMED_BARRIERS
+from halocline_engine.backends.cuda.text.async_copies import BARRIERS, COPIES, NAMED_BARRIERS
 from halocline_engine.backends.cuda.text.cache_hints import FETCH, POLICIES
 from halocline_engine.backends.cuda.text.chunks import CHUNKS
 
@@ -288,6 +288,7 @@ _GROUPS = (
     ("copy_async", COPIES),
     ("_chunk<", CHUNKS),
     ("named_sync", NAMED_BARRIERS),
+    ("barrier_wait", BARRIERS),
     ("policy_load", POLICIES),
     ("fetch(", FETCH),
 )

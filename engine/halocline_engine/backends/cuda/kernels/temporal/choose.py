@@ -20,6 +20,7 @@ from halocline_engine.backends.cuda.kernels.temporal.form import (
     arrays_of_steps,
 )
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
+from halocline_engine.backends.cuda.kernels.temporal.turns import turns
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
 from halocline_engine.backends.cuda.model.speed import H200, Speed
@@ -53,13 +54,16 @@ _SINGLE_REACHED, _REACHED, _CACHE = 0.95, 0.85, 8e12
 _CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
 #: The share of cycles in which instructions are issued: at most, with no warps, and more with each;
 #: that of the units for doubles; and cycles that a step waits where a warp is alone.
-_ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
-#: How much longer a position takes with a barrier, and near a side; the share of a block that the
-#: others wait for at the end; and how many blocks one after the other hide the longest one.
-_BARRIER, _NEAR, _TAIL, _LONGEST = 1.3, 2.2, 0.3, 4.0
+_ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 1.0, 0.52, 0.033, 1.0, 45
+#: Cycles that the warps of a processor wait for rows where one is under way.
+_LATENCY = 900
+#: Instructions more near a side: for an element that is loaded, and 4 bytes of a step's values.
+_CLAMPED, _KEPT = 4, 4
+#: After how many blocks one after the other a pass may end, and how much of one is waited for then.
+_TURNS, _TAIL = 16, 0.6
 #: Warps of a processor that threads with all registers leave room for, and how many more registers
-#: the compiler would take than it needs.
-_FEWEST, _SQUEEZED = 8, 1.05
+#: the compiler would take than it needs: freely, and before it keeps some in memory.
+_FEWEST, _SQUEEZED, _OVER = 8, 1.05, 1.02
 #: Coefficients of a step that are loaded without many registers for them.
 _FEW = 2
 #: What a launch of several steps takes beside its work, in seconds, one of a single step, and one
@@ -150,7 +154,7 @@ def _candidates(levels: Levels) -> Iterator[Form]:
     else:
         shapes = ((4, 16), (3, 16), (3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
         tiles = [
-            FusedTile(width, 1, rows=rows, warps=warps, ahead=1)
+            FusedTile(width, 1, rows=rows, warps=warps, ahead=1, unroll=3)
             for width in dict.fromkeys((unit, max(1, unit // 2)))
             for rows, warps in shapes
         ]
@@ -185,7 +189,7 @@ def _is_fit(form: Form) -> bool:
         and form.lines > 0
         and tall <= form.rows
         and shared_of(form) <= _SHARED
-        and _registers(form) <= min(_REGISTERS, _PROCESSOR // form.tile.threads)
+        and _registers(form) <= _OVER * min(_REGISTERS, _PROCESSOR // form.tile.threads)
     )
 
 
@@ -200,9 +204,10 @@ def _registers(form: Form) -> int:
     states = sum(node.halo is not None and not node.level for node in form.levels.nodes)
     points = form.rows * form.width * max(one.dtype.itemsize for one in several) // 4
     waiting = len(early) * form.tile.ahead * points
-    return (
-        35 + sum(one.words for one in several) * 6 // 5 + waiting + 3 * points * max(0, states - 1)
-    )
+    # About half of those of other threads are there at a time, and of one value after the other.
+    beside = max(one.beside for one in several) // 2
+    kept = sum(one.words for one in several) * 6 // 5
+    return 35 + kept + beside + waiting + 3 * points * max(0, states - 1)
 
 
 def _resident(form: Form) -> int:
@@ -223,8 +228,10 @@ def _asked(form: Form) -> int:
 
     Where a step loads many coefficients, those are under way in registers that others do not need.
     """
+    if form.vertical:
+        return _resident(form)
     again = sum(node.value is None and node.level == 1 for node in form.levels.nodes)
-    if form.vertical or again > _FEW:
+    if again > _FEW:
         return 0
     needed = _registers(form)
     for warps in (16, 12):
@@ -236,17 +243,39 @@ def _asked(form: Form) -> int:
 def _cut(form: Form, domain: Domain, speed: Speed) -> tuple[FusedTile, float]:
     """Return the tile of a form cut along the stream, and the seconds of a pass."""
     length = domain[2] if form.vertical else domain[1]
-    blocks = prod(_across(form, domain))
-    slots = speed.processors * _resident(form) // form.tile.warps
+    usual, longer = _ends(form, domain)
+    slots = _slots(form, speed)
     cuts: dict[int, float] = {}
-    for turns in range(1, 13):
-        chunks = max(1, min(length, slots * turns // blocks))
-        depth = -(-length // chunks)
+    for turns_ in range(1, _TURNS + 1):
+        chunks = int(slots * turns_ / (usual + longer * _near(form)))
+        depth = -(-length // max(1, min(length, chunks)))
         cuts[depth] = seconds_of_pass(form, domain, depth, speed)
-        if chunks == length:
-            break
     best = min(cuts, key=lambda depth: (cuts[depth], depth))
     return replace(form.tile, depth=best), cuts[best]
+
+
+def _slots(form: Form, speed: Speed) -> int:
+    """Return how many blocks the device has room for."""
+    return speed.processors * _resident(form) // form.tile.warps
+
+
+def _ends(form: Form, domain: Domain) -> tuple[int, int]:
+    """Return how many blocks are beside one another inside, and near sides across the stream."""
+    along, across = _across(form, domain)
+    ends = min(along, 2) * across
+    if form.vertical:
+        ends += max(0, along - 2) * min(across, 2)
+    return along * across - ends, ends
+
+
+def _near(form: Form) -> float:
+    """Return how much longer a position takes near a side."""
+    own = form.rows * form.width
+    more = 0.0
+    for node in form.levels.nodes:
+        more += _CLAMPED * (1 + own) if node.value is None else 0
+        more += _KEPT * own * node.dtype.itemsize / 4 if node.halo is not None else 0
+    return 1 + more / _position(form)[0]
 
 
 def _across(form: Form, domain: Domain) -> tuple[int, int]:
@@ -259,24 +288,17 @@ def seconds_of_pass(form: Form, domain: Domain, depth: int, speed: Speed) -> flo
     """Return the seconds of a pass whose blocks have so many positions."""
     length = domain[2] if form.vertical else domain[1]
     chunks = -(-length // depth)
-    along, across = _across(form, domain)
-    ends = min(along, 2) * across
-    if form.vertical:
-        ends += max(0, along - 2) * min(across, 2)
-    blocks = (along * across + (_NEAR - 1) * ends) * chunks
-    resident = _resident(form)
-    slots = speed.processors * resident // form.tile.warps
+    usual, longer = _ends(form, domain)
+    slots, resident = _slots(form, speed), _resident(form)
+    last = turns(slots, usual * chunks, longer * chunks, _near(form))
     positions = depth + form.levels.start + form.levels.lag
-    turns = max(_LONGEST, blocks / slots + _TAIL)
-    warps = along * across * chunks * form.tile.warps
-    alone = min(resident, -(-warps // speed.processors))
+    alone = min(resident, -(-(usual + longer) * chunks * form.tile.warps // speed.processors))
     issue, double = _position(form)
     busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)
     each = max(busy * alone / _SCHEDULERS, issue + double + _WAIT * form.levels.steps)
-    if form.vertical:
-        each *= _BARRIER
+    each += _LATENCY / max(1, form.tile.ahead)
     moving = _moving(form, domain, depth, speed)
-    return _LAUNCH + max(turns * positions * each / speed.cycles, moving)
+    return _LAUNCH + max((last + _TAIL) * positions * each / speed.cycles, moving)
 
 
 def _moving(form: Form, domain: Domain, depth: int, speed: Speed) -> float:

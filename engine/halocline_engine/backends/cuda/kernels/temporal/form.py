@@ -41,6 +41,7 @@ __all__ = [
 LANES = 32
 #: Bytes that one load of a thread may have at most.
 VECTOR = 16
+_FETCHED = 2
 #: What beyond the sizes of the domain is known at a launch only: the first plane, the positions of
 #: a block; first and last points that steps compute; how far open sides grow; and the points around
 #: which nothing is special.
@@ -139,6 +140,14 @@ class Form:
     def kept(self) -> tuple[Kept, ...]:
         """Elements of each value that a thread has."""
         return tuple(kept_of(self.levels, n) for n in range(len(self.levels.nodes)))
+
+    @property
+    def fetched(self) -> int:
+        """How many rows more are brought to the cache, ahead of those that are loaded.
+
+        Threads that share rows wait for the slowest load of all.
+        """
+        return _FETCHED if self.vertical else 0
 
     def dtype(self, name: str) -> DType:
         """Return the type of a field."""

@@ -88,31 +88,43 @@ class Elements:
         inner = ["if (out || some) {", *indent(registers.every(body)), "}"]
         return ["{", *indent([*test, *inner]), "}"]
 
-    def stored(self, registers: Registers, name: str, row: str) -> list[str]:
-        """Return the stores of a row of results."""
+    def results(self) -> list[str]:
+        """Return which rows of a thread are results of its block: a bit for each."""
+        if not self.form.vertical:
+            return []
+        bit = "1u << q" if self.form.rows > 1 else "1u"
+        test = f"if (own && {self._across} >= j0 && {self._across} < j1) mine |= {bit};"
+        rows = [test] if self.form.rows == 1 else loop(self.form.rows, "q", [test])
+        return ["unsigned mine = 0u;", *rows]
+
+    def stored(self, registers: Registers, name: str, row: str, *, whole: bool) -> list[str]:
+        """Return the stores of a row of results; `whole` where no lane has fewer columns."""
         place = self._place(name, row)
         number, kind = self.form.kinds[name]
         step = "" if kind[0] is Stride.ONE else f" * s{number}i"
+        test = "" if whole else "if (x + e < ni) "
         element = registers.place(0)
-        whole = loop(self.form.width, "e", [f"if (x + e < ni) {place} + e{step}] = {element};"])
+        body = loop(self.form.width, "e", [f"{test}{place} + e{step}] = {element};"])
         if kind[0] is Stride.ONE and self.form.width > 1:
             pieces = [
                 _moved("store", f"{place}{signed(n)}]", registers.place(0, column=str(n)), size)
                 for n, size in self._pieces(name)
             ]
-            whole = [
-                f"if (x + {self.form.width} <= ni) {{",
-                *indent(pieces),
-                "} else {",
-                *indent(whole),
-                "}",
-            ]
+            full = f"if (x + {self.form.width} <= ni) {{"
+            body = pieces if whole else [full, *indent(pieces), "} else {", *indent(body), "}"]
+        own = "own"
         if self.form.vertical:
-            across = self._across
-            whole = [f"if ({across} >= j0 && {across} < j1) {{", *indent(whole), "}"]
-            if self.form.rows > 1:
-                whole = loop(self.form.rows, "q", whole)
-        return [f"if (own && {row} >= y0 && {row} < y1) {{", *indent(whole), "}"]
+            own = "mine"
+            bit = "mine >> q & 1u" if self.form.rows > 1 else "mine & 1u"
+            body = [f"if ({bit}) {{", *indent(body), "}"]
+            body = body if self.form.rows == 1 else loop(self.form.rows, "q", body)
+        return [f"if ({own} && {row} >= y0 && {row} < y1) {{", *indent(body), "}"]
+
+    def fetched(self, name: str, row: str) -> list[str]:
+        """Return what brings a row of a field to the cache that all processors share."""
+        if not self.form.is_along(name):
+            return []
+        return self._rows(name, [f"fetch(&{self._place(name, row)}]);"])
 
     def _outside(self, row: str) -> str:
         """Return whether a row lies beyond a side along the stream."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange, shared_of
+from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
 from halocline_engine.backends.cuda.kernels.temporal.memory import Elements
 from halocline_engine.backends.cuda.kernels.temporal.sides import GhostReads, has_fixed
@@ -48,32 +49,65 @@ class Position:
 
     def lines(self) -> list[str]:
         """Return the code."""
-        lines: list[str] = []
-        fetched: set[int] = set()
+        fetches = self._fetches()
+        last = self._last_shared(fetches)
+        lines = [] if last is None else ["barrier_wait(&barrier, turn ^ 1);"]
         for number, node in enumerate(self.form.levels.nodes):
             registers = Registers(self.form, number)
             lines.append(f"{registers.declared(0)};")
             if node.value is None:
                 lines += self._loaded(number, node)
             else:
-                for source in dict.fromkeys(one.node for one in node.sources.values()):
-                    if source not in fetched:
-                        fetched.add(source)
-                        below = Registers(self.form, source)
-                        lines += Exchange(below).fetched(range(1, below.kept.ages))
+                for source in fetches[number]:
+                    below = Registers(self.form, source)
+                    lines += Exchange(below).fetched(range(1, below.kept.ages))
                 lines += self._computed(registers, node)
             if node.halo is not None and self.near and has_fixed(self.form):
                 lines += self._fixed(registers, node)
             lines += Exchange(registers).fetched(range(1))
             if Exchange(registers).shared:
                 lines += Exchange(registers).published()
+            if number == last:
+                lines += ["__syncwarp();", "if (lane == 0) barrier_arrive(&barrier);"]
+                lines.append("turn ^= 1;")
             for name in node.outputs:
-                lines += Elements(self.form).stored(registers, name, row_ahead(-node.lag))
+                row = row_ahead(-node.lag)
+                whole = self.form.vertical and not self.near
+                lines += Elements(self.form).stored(registers, name, row, whole=whole)
         for number in range(len(self.form.levels.nodes)):
             lines += Registers(self.form, number).aged()
-        if shared_of(self.form):
-            lines.append("__syncthreads();")
         return lines
+
+    def _fetches(self) -> dict[int, list[int]]:
+        """Return the values of which each that is computed gets elements of other threads.
+
+        Where warps share rows, those are for the next value that is computed, which then does not
+        wait for them.
+        """
+        found: dict[int, list[int]] = {}
+        known: set[int] = set()
+        before = None
+        for number, node in enumerate(self.form.levels.nodes):
+            if node.value is None:
+                continue
+            found[number] = []
+            new = dict.fromkeys(one.node for one in node.sources.values() if one.node not in known)
+            known.update(new)
+            found[number if before is None or not self.form.vertical else before] += new
+            before = number
+        return found
+
+    def _last_shared(self, fetches: Mapping[int, list[int]]) -> int | None:
+        """Return the value after which a warp has read and written all rows that warps share.
+
+        What is computed after it does not wait for other warps.
+        """
+        shared = {n for n in range(len(self.form.levels.nodes)) if self._is_shared(n)}
+        readers = {n for n, sources in fetches.items() if shared & {*sources}}
+        return max(shared | readers, default=None)
+
+    def _is_shared(self, number: int) -> bool:
+        return Exchange(Registers(self.form, number)).shared > 0
 
     def _fixed(self, registers: Registers, node: Node) -> list[str]:
         """Return what keeps values beyond sides that are not open as they are."""
@@ -97,7 +131,11 @@ class Position:
             )
             lines += self._moved(registers, to, source)
         last = under_way(self.form, number, ahead - 1)
-        return [*lines, *load(registers, node.name, last, row_ahead(ahead - node.lag))]
+        lines += load(registers, node.name, last, row_ahead(ahead - node.lag))
+        if self.form.fetched and not self.near:
+            row = row_ahead(ahead + self.form.fetched - node.lag)
+            lines += elements.fetched(node.name, row)
+        return lines
 
     def _moved(self, registers: Registers, to: str, source: str) -> list[str]:
         rows = "" if self.form.rows == 1 else "[q]"

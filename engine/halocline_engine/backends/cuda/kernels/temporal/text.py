@@ -85,6 +85,7 @@ class _Writer:
             *self._placed(),
             *Elements(form).bases(),
             *(Elements(form).beyond() if self._has_sides() else ()),
+            *Elements(form).results(),
             *self._room(),
             *self._declared(),
             f"int y = y0{signed(-levels.start)};",
@@ -127,6 +128,7 @@ class _Writer:
             f"const int j = j0{signed(-low)} + warp * {form.rows};",
             "const int y0 = (int)blockIdx.z * depth, y1 = min(y0 + depth, nk);",
             f"const bool inner = first >= iinner0 && first + {LANES * form.width} <= iinner1",
+            f"    && first + {(LANES - right) * form.width} <= ni",
             f"    && j0{signed(-low)} >= jinner0 && j0{signed(tall - low)} <= jinner1;",
         ]
 
@@ -143,6 +145,12 @@ class _Writer:
             kind = TYPES[registers.dtype]
             yield f"{kind} *const m{number} = ({kind} *)(room + {place});"
             place += shared
+        if place:
+            yield "__shared__ Barrier barrier;"
+            yield "int turn = 0;"
+            first = "threadIdx.x == 0 && threadIdx.y == 0"
+            yield f"if ({first}) barrier_init(&barrier, {self.form.tile.warps});"
+            yield "__syncthreads();"
 
     def _declared(self) -> Iterator[str]:
         for number in range(len(self.form.levels.nodes)):
@@ -169,7 +177,7 @@ class _Writer:
         axis = "k" if form.vertical else "j"
         back = max(node.lag for node in form.levels.nodes)
         fore = max(
-            (ahead if n in early_of(self.form) else 0) - node.lag
+            (ahead + form.fetched if n in early_of(form) else 0) - node.lag
             for n, node in enumerate(form.levels.nodes)
             if node.value is None
         )

@@ -83,6 +83,13 @@ class Registers:
             own += columns * sum(low < age <= high for low, high in across)
         return own * -(-self.dtype.itemsize // 4)
 
+    @property
+    def beside(self) -> int:
+        """Registers of 4 bytes for elements of other threads, at the age that has most of them."""
+        across = len(self.kept.below) + len(self.kept.above)
+        own = (len(self.kept.left) + len(self.kept.right)) * self.form.rows
+        return (own + across * self.form.width) * -(-self.dtype.itemsize // 4)
+
     def place(self, age: int, row: str = "q", column: str = "e", j: int = 0, i: int = 0) -> str:
         """Return an element of a row of some age."""
         flat_rows, flat_columns = self.flat
