@@ -61,8 +61,8 @@ _REGISTERS, _OTHERS = 65536, 64
 _ALL_LOOPING = _LOOPING * H200.processors
 #: The fewest blocks that a processor should have, so that some compute while others wait.
 _FEWEST = 2
-#: Levels of a chunk; longer ones than so many pay only where a column is one chunk (decision 0134).
-CHUNKS, _LONG = (8, 16, 32, 64), 32
+#: Levels of a chunk, and of all chunks of a column at most, for each of the column (decision 0134).
+CHUNKS, _MORE = (8, 16, 32, 64), 1.5
 #: Bytes that a processor of a large device moves in a cycle.
 _RATE = 12.0
 #: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0102).
@@ -106,7 +106,7 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
 def _lengths(levels: int) -> Iterator[int]:
     """Yield the lengths of chunks that are worth a look."""
     for chunk in CHUNKS:
-        if chunk < max(2 * levels, CHUNKS[0] + 1) and (chunk <= _LONG or chunk >= levels):
+        if chunk == CHUNKS[0] or -(-levels // chunk) * chunk <= _MORE * levels:
             yield chunk
 
 
