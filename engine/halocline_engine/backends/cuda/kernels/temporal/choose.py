@@ -48,7 +48,7 @@ _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 _REGISTERS, _PROCESSOR, _SHARED = 255, 65536, 227 * 1024
 _SCHEDULERS = 4
 #: Shares of the rate of copies that single and fused steps reach; bytes a second of the cache.
-_SINGLE_REACHED, _REACHED, _CACHE = 0.95, 0.85, 8e12
+_SINGLE_REACHED, _REACHED, _CACHE = 0.95, 0.68, 8e12
 #: Bytes that stay in the cache from step to step, those in the cache of a processor, and those of a
 #: step up to which steps one by one are hardly slower.
 _CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
