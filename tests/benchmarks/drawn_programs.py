@@ -360,7 +360,13 @@ def compared(given: argparse.Namespace, share: int) -> Counter[str]:
                 found["different"] += 1
                 what = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                 print(f"{given.kind} {number}, {grammar}: {what}{error}", flush=True)
+    if given.processes > 1:  # the script may be stopped before the last of them is done
+        print(f"process {share}: {_counts(found)}", flush=True)
     return found
+
+
+def _counts(found: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in found.most_common())
 
 
 def main() -> None:
@@ -381,7 +387,7 @@ def main() -> None:
         with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
             shares = pool.map(compared, itertools.repeat(given), range(given.processes))
             found = sum(shares, Counter[str]())
-    print(", ".join(f"{count} {what}" for what, count in found.most_common()))
+    print(_counts(found))
 
 
 if __name__ == "__main__":
