@@ -21,6 +21,7 @@ import halocline_engine as he
 from halocline_engine.device import panels
 from halocline_engine.device.io import copy_threads
 from halocline_engine.device.launch.calls import calls_with
+from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.executors import select
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.products import job
@@ -350,6 +351,23 @@ def test_threads_end_by_themselves_when_nothing_more_is_to_be_copied(
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     assert len(crews) == 2
     assert lent.calls is not None
+
+
+@pytest.mark.parametrize("device", [0.0], indirect=True)
+def test_threads_end_when_the_device_has_read_what_they_sent(device: Queues, lent: Lending) -> None:
+    """Their buffers go with them, and others may have that memory then."""
+    values, got = np.arange(90.0), np.zeros(90)
+    rows = PinnedRows(1, values.nbytes, values.ctypes.data, values.nbytes, keeps=values)
+    stream = device.cuda.Stream(non_blocking=True)
+    senders = copy_threads.CopyThreads(2, lent.calls, 200, out=False, name="sends")
+    batch = senders.put([(rows, got.ctypes.data, got.nbytes)], stream, Event(device))
+    senders.finish()
+    for thread in senders.threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert batch.result(1) == values.nbytes
+    np.testing.assert_array_equal(got, values)
+    assert not stream.waiting
 
 
 @pytest.mark.usefixtures("lent")

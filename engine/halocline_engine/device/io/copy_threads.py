@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.device.cupy_types import Event, Pinned, Stream, cupy
-from halocline_engine.device.io.loops import FIELDS, NUMBERS, SHORT, Field, do_copy
+from halocline_engine.device.io.loops import (
+    FIELDS,
+    NUMBERS,
+    SHORT,
+    Field,
+    do_copy,
+    wait_event,
+)
 from halocline_engine.device.launch.calls import (
     CALLS,
     call_int,
@@ -343,3 +350,6 @@ def _serve(
         if left == 0:
             call_int(calls[_WAKE], done.ctypes.data, 0, 0, 0)
     call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
+    # The device may still read what was sent, and the buffers go when the thread has ended.
+    for at in range(len(events)):
+        wait_event(calls, events[at])
