@@ -360,7 +360,7 @@ def test_threads_end_when_the_device_has_read_what_they_sent(device: Queues, len
     rows = PinnedRows(1, values.nbytes, values.ctypes.data, values.nbytes, keeps=values)
     stream = device.cuda.Stream(non_blocking=True)
     senders = copy_threads.CopyThreads(2, lent.calls, 200, out=False, name="sends")
-    batch = senders.put([(rows, got.ctypes.data, got.nbytes)], stream, Event(device))
+    batch = senders.put([(rows, got.ctypes.data, got.nbytes)], stream, cast("Any", Event(device)))
     senders.finish()
     for thread in senders.threads:
         thread.join(10)
