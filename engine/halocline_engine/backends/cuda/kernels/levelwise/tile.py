@@ -35,7 +35,7 @@ _THREADS, _FEWER, _LONG = 256, 128, 128
 _LARGE = 120
 _MOST_THREADS = 1024
 #: Columns of a thread along I and J.
-SHAPES = ((4, 4), (4, 2), (2, 4), (8, 1), (4, 1), (2, 2), (1, 4), (2, 1), (1, 2))
+SHAPES = ((4, 4), (4, 2), (2, 4), (8, 1), (1, 8), (4, 1), (2, 2), (1, 4), (2, 1), (1, 2))
 #: What a point of them loads and stores, of what it does alone, from which on they are worth it.
 _WORTH = 0.8
 #: Elements that a thread holds, and its operations where quotients and functions make branches.
