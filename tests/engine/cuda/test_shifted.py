@@ -35,7 +35,13 @@ def rows(a: Field[np.float32], out: Field[np.float32]):
     with computation(PARALLEL), interval(...):
         out = a[0, -1, 0] + a[0, 1, 0] + a[0, 2, 0] + a[1, 0, 0] + a[0, 0, 0]
 """
-PROGRAMS = (STAR.format("float32"), STAR.format("float64"), MIXED, WIDER, ROWS)
+NINE = [f"f{n}" for n in range(9)]
+MANY = f"""
+def many({", ".join(f"{name}: Field[np.float32]" for name in NINE)}, out: Field[np.float32]):
+    with computation(PARALLEL), interval(...):
+        out = {" + ".join(NINE)}
+"""
+PROGRAMS = (MANY, STAR.format("float32"), STAR.format("float64"), MIXED, WIDER, ROWS)
 
 
 @pytest.mark.skipif(compiler() is None, reason=ABSENT)
@@ -59,8 +65,19 @@ def test_tiles_of_shifted_rows_compute_what_the_reference_does(
     assert_same(run(artifact.load(), own, domain, {}), expected)
 
 
+def test_warps_of_many_arrays_begin_at_lines_of_memory(emulation_folder: Path) -> None:
+    program, facts = front(MANY)
+    domain = (21, 9, 3)
+    own = inputs(program, facts, domain, layout="shifted")
+    executable = EmulatedArtifact(
+        plan(program, facts), emulation_folder, usual=(509, 487, 3)
+    ).load()
+    executable(own.arrays, {}, own.origins, domain)
+    assert any("line 32" in line for line in executable.tilings())
+
+
 def test_the_tile_says_how_far_rows_are_shifted(emulation_folder: Path) -> None:
-    program, facts = front(PROGRAMS[0])
+    program, facts = front(STAR.format("float32"))
     domain = (21, 9, 3)
     own = inputs(program, facts, domain, layout="shifted")
     executable = EmulatedArtifact(

@@ -156,7 +156,7 @@ def _text(
     kernel = entry.kernel
     arrays = [name for name, _ in arrays_of(schedule)]
     kinds = dict(zip(arrays, variant.arrays, strict=True))
-    # Where the tile begins with the domain, nothing is aligned that lies behind such places.
+    # Alignment counts from `shift` before the domain, so tiles that begin elsewhere have none.
     fit = tile.shift == variant.shift
     aligned = dict(zip(arrays, variant.aligned, strict=True))
     scope = Scope(

@@ -37,23 +37,20 @@ class Unread(Faults):
 
 def _names(node: object) -> Iterator[str]:
     """Yield the names in a statement."""
-    if isinstance(node, Name):
-        yield node.name.partition(".")[0]
-    elif isinstance(node, tuple):
-        for item in cast("tuple[object, ...]", node):
-            yield from _names(item)
-    elif is_dataclass(node):
-        for one in fields(node):
-            yield from _names(getattr(node, one.name))
+    return (one.name.partition(".")[0] for one in _below(node) if isinstance(one, Name))
 
 
 def calls(node: object) -> Iterator[str]:
     """Yield the functions that are called in a definition."""
-    if isinstance(node, Apply):
-        yield node.function
+    return (one.function for one in _below(node) if isinstance(one, Apply))
+
+
+def _below(node: object) -> Iterator[object]:
+    """Yield a part of a program and all parts of it."""
+    yield node
     if isinstance(node, tuple):
         for item in cast("tuple[object, ...]", node):
-            yield from calls(item)
+            yield from _below(item)
     elif is_dataclass(node):
         for one in fields(node):
-            yield from calls(getattr(node, one.name))
+            yield from _below(getattr(node, one.name))

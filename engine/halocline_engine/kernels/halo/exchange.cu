@@ -21,7 +21,7 @@ struct State {
   unsigned long long complete, blocks, failed, unused;
 };
 
-// A thread moves AT_ONCE words of a cell at once, NUMBERED ones of those that are numbered.
+// A thread has so many words under way at once: AT_ONCE, or NUMBERED where words are numbered.
 #define EVERY 256
 #define AT_ONCE 4
 #define NUMBERED 8

@@ -82,11 +82,13 @@ class Link:
 def widened(box: Box, *, numbered: bool = False) -> Box:
     """Return the box with as many cells along I in one word as alignment allows.
 
-    Neighbouring threads store what is neighbours in a message, so a word that is numbered is
-    shorter.
+    A number doubles the bytes of a word in a message, and a thread stores 16 bytes there at most,
+    so that neighbouring threads store without gaps.
 
     >>> widened(Box(0, 4, 4096, 8192, (6, 3, 1), (4, 64, 192)))
     Box(link=0, width=8, array=4096, buffer=8192, size=(3, 3, 1), steps=(8, 64, 192))
+    >>> widened(Box(0, 4, 4096, 8192, (8, 3, 1), (4, 64, 192)), numbered=True).width
+    8
     """
     i, j, k = box.size
     di, dj, dk = box.steps

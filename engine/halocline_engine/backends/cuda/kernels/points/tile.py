@@ -151,7 +151,8 @@ class _Shape:
     """Properties of a kernel that decide its tile.
 
     `arrays` counts those that are read or written, without indices and masks of regions, and
-    `wide` is how many of their elements 16 bytes hold, `aligned` or not. `work` are the operations
+    `wide` is how many of their elements 16 bytes hold, `aligned` or not; `shifted` says that rows
+    begin behind such places. `work` are the operations
     of a point, `shared` is how many elements two rows on their own load and store for one of both
     together, `conditional` says that points choose what they load, and `direct` that they store all
     results where they compute them. `levels` is how many levels
@@ -162,6 +163,7 @@ class _Shape:
     arrays: int
     wide: int
     aligned: bool
+    shifted: bool
     work: int
     shared: float
     conditional: bool
@@ -180,6 +182,7 @@ def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
         arrays=len({*entry.arrays} - {*schedule.program.made}),
         wide=wide,
         aligned=aligned,
+        shifted=variant.shift > 0,
         work=work(entry),
         shared=2 * alone / together,
         conditional=any(_chooses_loads(s.body, entry) for s in entry.kernel.sections),
@@ -213,7 +216,8 @@ def _best(shape: _Shape) -> Tile:
     if shape.shared > _SHARED:
         return rows
     if shape.arrays >= _MANY and not shape.conditional:
-        return Tile((128, 1), line=0 if shape.aligned else _LINE * shape.wide)
+        begin = shape.aligned and not shape.shifted
+        return Tile((128, 1), line=0 if begin else _LINE * shape.wide)
     if shape.aligned:
         return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
     if shape.work > _HEAVY * shape.arrays:
