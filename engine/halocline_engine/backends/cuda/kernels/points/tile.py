@@ -74,8 +74,9 @@ _SHARED = 1.25
 _ROWS = 3
 #: The points of a thread that loads 16 bytes at once.
 _POINTS = 4
-#: Arrays with which a point a thread has enough under way.
-_MANY = 9
+#: Arrays with which a point a thread has enough under way where rows have nothing in common and
+#: points compute little, and with which it has anyway.
+_SEVERAL, _MANY = 7, 9
 #: Times 16 bytes that a line of memory has.
 _LINE = 8
 #: The share of elements read under conditions, above which those are better loaded for two points.
@@ -215,12 +216,14 @@ def _best(shape: _Shape) -> Tile:
     rows = Tile((32, 4), width=width, rows=_ROWS)
     if shape.shared > _SHARED:
         return rows
-    if shape.arrays >= _MANY and not shape.conditional:
+    heavy = shape.work > _HEAVY * shape.arrays
+    enough = _MANY if heavy or shape.shared > 1 else _SEVERAL
+    if shape.arrays >= enough and not shape.conditional:
         begin = shape.aligned and not shape.shifted
         return Tile((128, 1), line=0 if begin else _LINE * shape.wide)
     if shape.aligned:
         return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
-    if shape.work > _HEAVY * shape.arrays:
+    if heavy:
         # Blocks of several rows load less from the cache where points read other rows or levels.
         beside = shape.shared > 1 or shape.levels > 1
         return rows if beside else Tile((32, 4), width=shape.wide)
