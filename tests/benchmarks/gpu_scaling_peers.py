@@ -28,6 +28,8 @@ import numpy as np
 from halocline_engine.distribute.executors.dask import local_gpu_cluster
 
 SIDE = 8192
+#: Seconds after which processes that wait for each other are given up.
+_LIMIT = 45
 STEP = r"""
 extern "C" __global__ void step(const float *u, float *v, int nx, int first, int rows) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, j = first + blockIdx.y;
@@ -88,7 +90,8 @@ def ring(rank: int, devices: int, port: int, out: Any) -> None:
     cupy, torch, dist = imported("cupy"), imported("torch"), imported("torch.distributed")
     torch.cuda.set_device(rank)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("nccl", rank=rank, world_size=devices)
+    device = torch.device("cuda", rank)
+    dist.init_process_group("nccl", rank=rank, world_size=devices, device_id=device)
     cupy.cuda.Device(rank).use()
     kernel = cupy.RawKernel(STEP, "step")
     fields = [torch.rand((SIDE + 2, SIDE), device="cuda") for _ in range(2)]
@@ -163,9 +166,13 @@ def with_nccl(devices: int) -> dict[str, float]:
     several = [context.Process(target=ring, args=(r, devices, port, out)) for r in range(devices)]
     for one in several:
         one.start()
-    found = out.get(timeout=120)
-    for one in several:
-        one.join(30)
+    try:
+        found: dict[str, float] = out.get(timeout=_LIMIT)
+        for one in several:
+            one.join(_LIMIT)
+    finally:
+        for one in several:
+            one.kill()
     return found
 
 
@@ -221,10 +228,18 @@ def main() -> None:
     torch = imported("torch")
     count: int = torch.cuda.device_count()
     rows: list[dict[str, Any]] = []
+    record = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": torch.cuda.get_device_name(0),
+        "devices": count,
+        "commit": given.commit,
+        "side": SIDE,
+        "rows": rows,
+    }
     peers: dict[str, Callable[[int], Any]] = {
-        "NCCL": with_nccl,
         "JAX shard_map": with_jax,
         "Dask map_overlap": with_dask,
+        "NCCL": with_nccl,
     }
     for name, peer in peers.items():
         first: dict[str, float] = {}
@@ -247,15 +262,7 @@ def main() -> None:
                     f" efficiency {row['efficiency']:.3f}",
                     flush=True,
                 )
-    record = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": torch.cuda.get_device_name(0),
-        "devices": count,
-        "commit": given.commit,
-        "side": SIDE,
-        "rows": rows,
-    }
-    given.result.write_text(json.dumps(record, indent=1) + "\n")
+            given.result.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
