@@ -25,7 +25,7 @@ SEVEN = (
     "u + 0.1 * (u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -1, 0] + u[0, 0, 1] + u[0, 0, -1]"
     " - 6.0 * u) * (u + 1.0) * (u - 1.0) * (u + 2.0) * (u - 2.0) * (u + 3.0) * (u - 3.0)"
 )
-NINE = " + ".join(f"f{n}" for n in range(9))
+SEVERAL, NINE = (" + ".join(f"f{n}" for n in range(count)) for count in (6, 9))
 
 
 def _program(value: str, dtype: str) -> Schedule:
@@ -78,6 +78,11 @@ def _tile(
         (SEVEN, "float32", True, Tile((32, 4), width=4)),
         # Many arrays have enough under way, unless loads depend on conditions.
         (NINE, "float64", True, Tile((128, 1))),
+        # So have seven, where rows have nothing in common and points compute little.
+        (SEVERAL, "float64", True, Tile((128, 1))),
+        (SEVERAL, "float32", False, Tile((32, 4), line=32)),
+        (f"{SEVERAL} + f0[0, 1, 0]", "float32", False, Tile((128, 1), rows=2)),
+        (f"exp({SEVERAL}) + exp(f0) * exp(f1)", "float32", False, Tile((32, 4), width=2)),
         (f"({NINE}) if f0 > 0.0 else f1", "float64", True, Tile((32, 4), width=2, rows=2)),
         # Levels are handed on where many of them are read.
         (STAR, "float64", False, Tile((128, 1), rows=2, depth=8)),

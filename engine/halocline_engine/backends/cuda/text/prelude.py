@@ -56,6 +56,16 @@ static inline void loads_before() {}
 """,
     ),
     (
+        # Exact for numbers below 2**30; `inverse` is (2**31 - 1) / by, rounded down.
+        "divided",
+        """\
+__device__ __forceinline__ int divided(int number, int by, int inverse) {
+  const unsigned found = (unsigned)((unsigned long long)(unsigned)number * (unsigned)inverse >> 31);
+  return (int)(found + ((found + 1) * (unsigned)by <= (unsigned)number));
+}
+""",
+    ),
+    (
         "within",
         """\
 __device__ __forceinline__ int within(int x, int low, int high) { return min(max(x, low), high); }

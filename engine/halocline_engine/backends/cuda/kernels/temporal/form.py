@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from halocline_engine.backends.cuda.kernels.temporal.order import INVERSES
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.model.entries import (
     Arg,
@@ -43,13 +44,13 @@ LANES = 32
 VECTOR = 16
 _FETCHED = 2
 #: What beyond the sizes of the domain is known at a launch only: the first plane, the positions of
-#: a block; first and last points that steps compute; how far open sides grow; and the points around
-#: which nothing is special.
+#: a block; first and last points that steps compute; how far open sides grow; the points around
+#: which nothing is special; and what divides numbers of blocks.
 _SIZES = ("ni", "nj", "nk", "level", "depth")
 _LIMITS = tuple(f"{axis}{end}" for axis in "ij" for end in ("lo", "hi"))
 _GROWN = tuple(f"{axis}grown{end}" for axis in "ij" for end in (0, 1))
 _INNER = tuple(f"{axis}inner{end}" for axis in "ijk" for end in (0, 1))
-SIZE_NAMES = (*_SIZES, *_LIMITS, *_GROWN, *_INNER)
+SIZE_NAMES = (*_SIZES, *_LIMITS, *_GROWN, *_INNER, *INVERSES)
 
 
 @dataclass(frozen=True, slots=True)

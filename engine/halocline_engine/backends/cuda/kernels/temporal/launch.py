@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.base import OpenSides
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
+from halocline_engine.backends.cuda.kernels.temporal.order import inverses_of
 from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Dim3
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.ir.types import Axis
@@ -63,7 +64,8 @@ def sizes_of(form: Form, domain: Domain, sides: OpenSides, launch: FusedLaunch) 
             limits += [-_FAR if low_open or low_made else 0]
             limits += [_FAR if high_open or high_made else size]
             grown += more
-    return (*domain, launch.level, form.tile.depth, *limits, *grown, *inner)
+    sizes = (*domain, launch.level, form.tile.depth)
+    return (*sizes, *limits, *grown, *inner, *inverses_of(launch.grid))
 
 
 def _ends(form: Form, at: int) -> tuple[list[int], list[int]]:

@@ -16,6 +16,7 @@ from textwrap import fill
 from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange
 from halocline_engine.backends.cuda.kernels.temporal.form import LANES, Form, parameters_of
 from halocline_engine.backends.cuda.kernels.temporal.memory import Elements
+from halocline_engine.backends.cuda.kernels.temporal.order import SIDES_FIRST
 from halocline_engine.backends.cuda.kernels.temporal.position import (
     Position,
     early_of,
@@ -33,6 +34,12 @@ from halocline_engine.errors import InternalError
 __all__ = ["KERNEL", "fused_text"]
 
 KERNEL = "kernel0"
+
+#: The strip of a block, where those at both ends, which take longer, come first.
+_STRIPS_FIRST = (
+    "const int strip_ = (int)blockIdx.y, strips = (int)gridDim.y;",
+    "const int strip = strip_ > 1 ? strip_ - 1 : strip_ * (strips - 1);",
+)
 
 
 def fused_text(form: Form) -> str:
@@ -106,7 +113,7 @@ class _Writer:
         left, right = form.lanes
         lines = [
             "const int lane = (int)threadIdx.x;",
-            *_first("strip", "x" if form.vertical else "y"),
+            *(SIDES_FIRST if form.vertical else _STRIPS_FIRST),
             f"const int first = strip * {form.columns}{signed(-left * form.width)};",
             f"const int x = first + lane * {form.width};",
             f"const bool own = lane >= {left} && lane < {LANES - right} && x < ni;",
@@ -123,10 +130,9 @@ class _Writer:
         return [
             *lines,
             "const int warp = (int)threadIdx.y;",
-            *_first("line", "y"),
             f"const int j0 = line * {form.lines}, j1 = min(j0 + {form.lines}, nj);",
             f"const int j = j0{signed(-low)} + warp * {form.rows};",
-            "const int y0 = (int)blockIdx.z * depth, y1 = min(y0 + depth, nk);",
+            "const int y0 = chunk * depth, y1 = min(y0 + depth, nk);",
             f"const bool inner = first >= iinner0 && first + {LANES * form.width} <= iinner1",
             f"    && first + {(LANES - right) * form.width} <= ni",
             f"    && j0{signed(-low)} >= jinner0 && j0{signed(tall - low)} <= jinner1;",
@@ -197,11 +203,3 @@ class _Writer:
             "  ++y;",
             "}",
         ]
-
-
-def _first(name: str, axis: str) -> list[str]:
-    """Return the number of a block where those at both ends, which take longer, come first."""
-    return [
-        f"const int {name}_ = (int)blockIdx.{axis}, {name}s = (int)gridDim.{axis};",
-        f"const int {name} = {name}_ > 1 ? {name}_ - 1 : {name}_ * ({name}s - 1);",
-    ]
