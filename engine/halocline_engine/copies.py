@@ -22,15 +22,18 @@ __all__ = [
     "near",
     "reshaped",
     "slabs",
+    "slabs_for",
 ]
 
 #: An array of the host, of this process or of another one.
 AnyArray: TypeAlias = NDArray[Any] | FarArray
 
-#: Bytes that one copy moves at most, if a single row is not larger.
-_SLAB = 8 << 20
+#: Bytes that one copy moves at most, if a single row is not larger. They are more where each thread
+#: has several copies to make: only one thread at a time prepares its next one.
+_SLAB, _LARGE_SLAB = 8 << 20, 16 << 20
+_SEVERAL = 2
 #: A few threads have the memory's bandwidth, or that of the way to a device.
-_COPYING = 6
+_COPYING = 8
 
 
 def slabs(
@@ -52,6 +55,17 @@ def slabs(
                 slice(first, min(first + rows, shape[1])),
                 slice(level, min(level + planes, shape[2])),
             )
+
+
+def slabs_for(shape: tuple[int, ...], itemsize: int, threads: int) -> list[tuple[slice, slice]]:
+    """Return the slabs of an array that so many threads share.
+
+    >>> len(slabs_for((1024, 1024, 31), 8, 8)), len(slabs_for((1024, 1024, 32), 8, 8))
+    (31, 16)
+    """
+    size = int(np.prod(shape, dtype=np.int64)) * itemsize
+    large = size >= _SEVERAL * threads * _LARGE_SLAB
+    return list(slabs(shape, itemsize, _LARGE_SLAB if large else _SLAB))
 
 
 def copying_threads(sharing: int) -> int:
@@ -98,7 +112,7 @@ def copy_slabs(source: AnyArray, target: AnyArray, threads: int) -> None:
     def one(part: tuple[slice, slice]) -> None:
         copy(source[:, part[0], part[1]], target[:, part[0], part[1]])
 
-    in_threads(one, list(slabs(source.shape, source.itemsize)), threads)
+    in_threads(one, slabs_for(source.shape, source.itemsize, threads), threads)
 
 
 def in_threads(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -107,10 +106,12 @@ def test_staging_is_reused_only_when_its_copy_is_complete(
 
 
 def test_large_arrays_go_in_slabs(fake: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def small(shape: tuple[int, int, int], itemsize: int) -> Iterator[tuple[slice, slice]]:
-        return slabs(shape, itemsize, most=1000)
+    def small(
+        shape: tuple[int, int, int], itemsize: int, threads: int
+    ) -> list[tuple[slice, slice]]:
+        return list(slabs(shape, itemsize, most=1000))
 
-    monkeypatch.setattr(memory, "slabs", small)
+    monkeypatch.setattr(memory, "slabs_for", small)
     own = PitchedMemory(CudaMachine(FACTS))
     host = some((7, 6, 11))
     array = own.empty((7, 6, 11), host.dtype, (2, 0, 0))
@@ -130,10 +131,12 @@ def test_large_arrays_go_in_slabs(fake: FakeCupy, monkeypatch: pytest.MonkeyPatc
 def test_threads_copy_slabs_from_and_to_where_values_are(
     fake: FakeCupy, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int], far: bool
 ) -> None:
-    def small(shape: tuple[int, int, int], itemsize: int) -> Iterator[tuple[slice, slice]]:
-        return slabs(shape, itemsize, most=4000)
+    def small(
+        shape: tuple[int, int, int], itemsize: int, threads: int
+    ) -> list[tuple[slice, slice]]:
+        return list(slabs(shape, itemsize, most=4000))
 
-    monkeypatch.setattr(memory, "slabs", small)
+    monkeypatch.setattr(memory, "slabs_for", small)
     own = PitchedMemory(CudaMachine(FACTS))
     host, back = some(shape).transpose(2, 1, 0).copy().transpose(2, 1, 0), np.zeros(shape)
     array = own.empty(shape, host.dtype, (2, 0, 0))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.copies import AnyArray, copy, in_threads, slabs
+from halocline_engine.copies import AnyArray, copy, in_threads, slabs_for
 from halocline_engine.device.cupy_types import DeviceArray, Event, MemoryPointer, Pinned, cupy
 from halocline_engine.errors import CapacityError
 
@@ -141,7 +141,7 @@ def _each(
     work: Callable[[slice, slice], None], shape: tuple[int, int, int], itemsize: int, threads: int
 ) -> None:
     """Do work on each slab, with the device and the stream that are current here."""
-    parts = list(slabs(shape, itemsize))
+    parts = slabs_for(shape, itemsize, threads)
     if threads == 1 or len(parts) == 1:
         for part in parts:
             work(*part)
