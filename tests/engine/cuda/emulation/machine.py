@@ -298,7 +298,10 @@ class EmulatedMachine:
         path = self._folder / f"{hashlib.sha256(code).hexdigest()[:24]}.so"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(code)
+            # Threads and processes that load the same code must not see half of it.
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as written:
+                written.write(code)
+            Path(written.name).replace(path)
         kernels = EmulatedKernels(path, self._order)
         self.loaded.append(kernels)
         return kernels
