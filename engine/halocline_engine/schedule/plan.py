@@ -10,6 +10,7 @@ from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes.flatten import flatten
 from halocline_engine.schedule.passes.fusion import fuse
+from halocline_engine.schedule.passes.in_place import in_place
 from halocline_engine.schedule.passes.inline import inline
 from halocline_engine.schedule.passes.piecewise import inline_piecewise
 from halocline_engine.schedule.passes.powers import expand_powers
@@ -31,7 +32,8 @@ def plan(program: Program, facts: Facts, options: Options | None = None) -> Sche
     The options change how it is run, never a bit of the result.
     """
     options = options or Options()
-    stages = prune(rename(expand_powers(flatten(unordered(draft(program, facts))))))
+    first = flatten(unordered(in_place(draft(program, facts))))
+    stages = prune(rename(expand_powers(first)))
     if options.recompute and options.temporaries in ("auto", "recompute"):
         stages = inline(stages, options)
         stages = inline_piecewise(stages, options)

@@ -1,15 +1,39 @@
-"""What only points of a few rows or columns read, because it is inside narrow regions."""
+"""What only points of a few rows or columns do, because it is inside narrow regions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from typing import assert_never
 
-from halocline_engine.ir.nodes import Assign, Binary, Expr, If, Program, Read, Select, Statement
-from halocline_engine.ir.types import Axis
-from halocline_engine.ir.walk import Access, assignments, bodies_of, children, head
+from halocline_engine.ir.nodes import (
+    Assign,
+    Binary,
+    Expr,
+    If,
+    Number,
+    Program,
+    Read,
+    Select,
+    Statement,
+    Unary,
+    While,
+)
+from halocline_engine.ir.types import Axis, DType
+from halocline_engine.ir.walk import (
+    Access,
+    assignments,
+    bodies_of,
+    children,
+    head,
+    rewrite_once,
+    with_expressions,
+)
 
-__all__ = ["narrow_masks", "rare_reads"]
+__all__ = ["is_rare", "narrow_masks", "rare_reads", "usual_body"]
+
+_NEVER = Number(DType.BOOL, False)
 
 
 def narrow_masks(program: Program) -> frozenset[str]:
@@ -73,12 +97,87 @@ class _Found:
                 pending += [(child, under) for child in children(expr)]
 
     def _is_rare(self, condition: Expr) -> bool:
-        match condition:
-            case Read(name):
-                return name in self._masks
-            case Binary("and", left, right):
-                return self._is_rare(left) or self._is_rare(right)
-            case Binary("or", left, right):
-                return self._is_rare(left) and self._is_rare(right)
+        return is_rare(condition, self._masks)
+
+
+def is_rare(condition: Expr, masks: Set[str]) -> bool:
+    """Whether a condition needs one of the masks."""
+    match condition:
+        case Read(name):
+            return name in masks
+        case Binary("and", left, right):
+            return is_rare(left, masks) or is_rare(right, masks)
+        case Binary("or", left, right):
+            return is_rare(left, masks) and is_rare(right, masks)
+        case _:
+            return False
+
+
+def usual_body(
+    body: Sequence[Statement], masks: Set[str], registers: Set[str]
+) -> tuple[Statement, ...]:
+    """Return what a body does where none of the masks holds.
+
+    What keeps its value is not assigned; nothing else reads the registers.
+    """
+    times = Counter(assign.target for assign in assignments(body))
+    once = {name for name in registers if times[name] == 1}
+    return tuple(_Usual({*masks} - times.keys(), once).statements(body, outermost=True))
+
+
+class _Usual:
+    """Leaves out of statements what masks and registers that never hold would do."""
+
+    def __init__(self, never: set[str], once: Set[str]) -> None:
+        self._never, self._once = never, once
+
+    def statements(self, body: Sequence[Statement], *, outermost: bool) -> Iterator[Statement]:
+        """Yield what is left of statements."""
+        for statement in body:
+            new = with_expressions(statement, self._value)
+            match new:
+                case Assign(target, value) if (
+                    outermost and value == _NEVER and target in self._once
+                ):
+                    self._never.add(target)
+                case Assign(target, value, _, level):
+                    if level is not None or not _is_same(value, target):
+                        yield new
+                case If(Number(_, holds), then, otherwise):
+                    yield from self.statements(then if holds else otherwise, outermost=outermost)
+                case If():
+                    then, otherwise = (
+                        tuple(self.statements(one, outermost=False)) for one in bodies_of(new)
+                    )
+                    if then:
+                        yield replace(new, then=then, otherwise=otherwise)
+                    elif otherwise:
+                        opposite = Unary("not", new.condition, DType.BOOL)
+                        yield If(opposite, otherwise, (), new.location)
+                case While():
+                    yield new
+                case _:
+                    assert_never(new)
+
+    def _value(self, value: Expr) -> Expr:
+        return rewrite_once(value, self._node)
+
+    def _node(self, expr: Expr) -> Expr:
+        match expr:
+            case Read(name, _, DType.BOOL) if name in self._never:
+                return _NEVER
+            case Binary("and", Number(_, holds), other) | Binary("and", other, Number(_, holds)):
+                return other if holds else _NEVER
+            case Binary("or", Number(_, holds), other) | Binary("or", other, Number(_, holds)):
+                return replace(_NEVER, value=True) if holds else other
+            case Unary("not", Number(_, holds)):
+                return replace(_NEVER, value=not holds)
+            case Select(Number(_, holds), then, otherwise):
+                return then if holds else otherwise
             case _:
-                return False
+                return expr
+
+
+def _is_same(value: Expr, target: str) -> bool:
+    """Whether a value is what the target holds at the point."""
+    return isinstance(value, Read) and value == Read(target, (0, 0, 0), value.dtype)

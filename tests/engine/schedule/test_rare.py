@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from differential import front
 
-from halocline_engine.ir.walk import program_bodies
+from halocline_engine.ir.walk import accesses_of, program_bodies, targets_of
 from halocline_engine.schedule.plan import plan
-from halocline_engine.schedule.rare import narrow_masks, rare_reads
+from halocline_engine.schedule.rare import narrow_masks, rare_reads, usual_body
 
 TEXT = """
 def edges(a: Field[float], b: Field[float], c: Field[float], d: Field[float], x: Field[float]):
@@ -87,3 +87,49 @@ def corners(q: Field[float], source: Field[float]):
     found = {access for section in sections for access in rare_reads(section.body, masks)}
     assert {("source", (1, 0, 0)), ("source", (-1, 0, 0))} <= found
     assert not any(name == "q" for name, _ in found)
+
+
+def _usual(text: str) -> tuple[set[str], set[str]]:
+    """Return what is read and assigned where no narrow region is."""
+    meaning, _ = front(text)
+    (body,) = program_bodies(meaning)
+    masks = narrow_masks(meaning)
+    usual = usual_body(body, masks, {one.name for one in meaning.temporaries})
+    assert not masks & {name for name, _ in accesses_of(usual)}
+    return {name for name, _ in accesses_of(usual)}, set(targets_of(usual))
+
+
+def test_points_in_no_narrow_region_do_the_rest() -> None:
+    read, assigned = _usual(TEXT)
+    assert {"a", "c", "x"} <= read
+    assert not {"b", "d"} & read
+    assert assigned == {"x"}
+
+
+def test_branches_that_are_left_alone_turn() -> None:
+    text = """
+def turned(a: Field[float], b: Field[float], x: Field[float], y: Field[float]):
+    with computation(PARALLEL), interval(...):
+        if a > 0.0:
+            with horizontal(region[I[0], :]):
+                x = b
+        else:
+            y = a
+        if a > 1.0:
+            with horizontal(region[I[0], :]):
+                x = b
+"""
+    assert _usual(text) == ({"a"}, {"y"})
+
+
+def test_names_stand_for_masks_and_values_stay_what_they_are() -> None:
+    text = """
+def named(a: Field[float], b: Field[float], x: Field[float], y: Field[float]):
+    with computation(PARALLEL), interval(...):
+        edge = False
+        with horizontal(region[I[0], :]):
+            edge = True
+        y = b if edge else a
+        x = x
+"""
+    assert _usual(text)[1] == {"edge", "y"}

@@ -31,8 +31,16 @@ from halocline_engine.ir.nodes import (
     While,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import accesses_of, assignments, expressions, targets_of, walk
+from halocline_engine.ir.walk import (
+    accesses_of,
+    assignments,
+    expressions,
+    reads,
+    targets_of,
+    walk,
+)
 from halocline_engine.schedule.nodes import Kernel, Schedule, Section
+from halocline_engine.schedule.rare import narrow_masks, usual_body
 from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["Function", "Module", "emit"]
@@ -75,12 +83,14 @@ def emit(schedule: Schedule, layout: Layout) -> Module:
     arrays = _arrays(schedule, layout)
     scalars = {s.name: f"s{n}" for n, s in enumerate(schedule.program.scalars)}
     types = {s.name: s.dtype for s in schedule.program.scalars}
+    masks = narrow_masks(schedule.program)
+    zigzag = schedule.walk.order == "zigzag"
     functions: list[Function] = []
     texts: list[str] = []
     parts: list[str] = []
     for number, kernel in enumerate(kernels_of(schedule.steps)):
         function = _function(f"kernel{number}", kernel, arrays, schedule, layout.inner)
-        writer = _Writer(kernel, layout, arrays, scalars, zigzag=schedule.walk.order == "zigzag")
+        writer = _Writer(kernel, layout, arrays, scalars, masks, zigzag=zigzag)
         lines = [_head(function, arrays, scalars), *_casts(function, scalars, types)]
         text, cut = outlined("\n".join([*lines, *writer.loops()]), f"part{number}_")
         texts.append(text.rstrip())
@@ -159,10 +169,12 @@ class _Writer:
         layout: Layout,
         arrays: dict[str, _Array],
         scalars: dict[str, str],
+        masks: frozenset[str],
         *,
         zigzag: bool,
     ) -> None:
         self.kernel = kernel
+        self.masks = masks
         self.inner = layout.inner
         self.arrays = arrays
         self.scalars = scalars
@@ -174,6 +186,7 @@ class _Writer:
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
         inner = self.inner.lower()
+        yield from (f"    {line}" for line in self._between_regions())
         if self.kernel.order is not Order.PARALLEL:
             yield from self._columns()
             return
@@ -217,8 +230,61 @@ class _Writer:
         for key, name in self.pointers.items():
             yield f"{pad}{name} = {_row(self.arrays[key[0]], key, self.inner)}"
         (line,) = self._loop(inner, section)
-        yield pad + line
-        yield from self._body(section.body, depth + 1)
+        if not self._regions(section.body):
+            yield pad + line
+            yield from self._body(section.body, depth + 1)
+            return
+        usual = usual_body(section.body, self.masks, self.registers.keys())
+        across = [self._read(one) for one in self._regions(section.body) if not self._lies(one)]
+        yield f"{pad}beside = {' | '.join(across) or 'False'}"
+        if self.inner is Axis.I:
+            # Points in regions of columns are on either side of those in none.
+            yield f"{pad}low = right if beside else min(max(left, free0), right)"
+            yield f"{pad}high = right if beside else max(low, min(right, free1))"
+            yield f"{pad}for side in range(2):"
+            yield f"{pad}    for i in range(high if side else left, right if side else low):"
+            yield from self._body(section.body, depth + 2)
+            line = "for i in range(low, high):"
+        else:
+            yield f"{pad}if beside:"
+            yield f"{pad}    {line}"
+            yield from self._body(section.body, depth + 2)
+            pad, depth = f"{pad}    ", depth + 1
+            if usual:
+                yield f"{pad[4:]}else:"
+        if usual:
+            yield pad + line
+            yield from self._body(usual, depth + 1)
+
+    def _regions(self, body: tuple[Statement, ...]) -> list[Read]:
+        """Return the masks of narrow regions that a body reads, and where it reads them."""
+        return [one for one in dict.fromkeys(reads(body)) if one.name in self.masks]
+
+    def _lies(self, mask: Read) -> bool:
+        """Whether a mask differs along the innermost loop."""
+        return self.inner in self.arrays[mask.name].axes
+
+    def _between_regions(self) -> Iterator[str]:
+        """Yield what finds the points along I that are in no narrow region of columns."""
+        bodies = tuple(statement for section in self.kernel.sections for statement in section.body)
+        along = [one for one in self._regions(bodies) if self._lies(one)]
+        if self.inner is not Axis.I or not self._regions(bodies):
+            return
+        if not along:
+            yield "free0, free1 = i0, i1"
+            return
+
+        def held(index: str) -> str:
+            """Return the text of whether any region has a column."""
+            places = ((self.arrays[one.name].text, one.offset[0]) for one in along)
+            loads = [f"load(pointer_bool({f}), ({index} + {i}) * {f}_i)" for f, i in places]
+            return " | ".join(loads)
+
+        yield "free0 = free1 = (i0 + i1) // 2"
+        yield f"while free0 > i0 and not ({held('free0 - 1')}):"
+        yield "    free0 -= 1"
+        yield f"while free1 < i1 and not ({held('free1')}):"
+        yield "    free1 += 1"
 
     def _loop(self, axis: str, section: Section) -> Iterator[str]:
         """Yield the head of a loop; where columns turn, the outer ones of every other go back."""
