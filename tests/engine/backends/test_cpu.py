@@ -227,11 +227,21 @@ def test_the_inner_loop_runs_along_the_axis_that_most_fields_are_adjacent_along(
     assert layout_of(program, {"inp": i, "coeff": k, "out": i}).adjacent == {"inp", "out"}
 
 
-def test_inner_loops_are_vectorised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _many_arrays(count: int) -> str:
+    fields = ", ".join(f"x{n}: Field[np.float64]" for n in range(count))
+    lines = "\n        ".join(f"x{n} = 1.5 * x{n}" for n in range(count))
+    head = f"def many(q: Field[np.float64], {fields}):"
+    return f"{head}\n    with computation(PARALLEL), interval(...):\n        {lines}\n"
+
+
+@pytest.mark.parametrize("text", [DIFFUSION, _many_arrays(40)], ids=["diffusion", "40 arrays"])
+def test_inner_loops_are_vectorised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     # Numba shows no code that it has loaded.
     monkeypatch.setattr(cpu_code, "code_folder", tmp_path.joinpath)
-    executable = CpuBackend().build(plan(*front(DIFFUSION))).load()
-    program, facts = front(DIFFUSION)
+    executable = CpuBackend().build(plan(*front(text))).load()
+    program, facts = front(text)
     run(executable, inputs(program, facts, DOMAIN), DOMAIN, {})
     (code,) = executable.machine_code()
     assert "mulpd" in code or "fmul\tv" in code

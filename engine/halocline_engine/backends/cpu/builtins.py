@@ -26,8 +26,9 @@ from halocline_engine.ir.types import DType
 
 __all__ = ["SCOPES", "namespace"]
 
-#: How many written arrays of a function are told apart.
-SCOPES = 8
+#: How many written arrays of a function are told apart: loops that write more are not vectorised,
+#: and rows of many arrays that are written by elements push each other out of the cache.
+SCOPES = 64
 #: Full vectors where the processor has them; Numba's own choice is half of one on many.
 _WIDE = '"prefer-vector-width"="512"'
 
