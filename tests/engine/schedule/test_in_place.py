@@ -41,6 +41,11 @@ def test_a_field_that_a_function_gets_and_returns(order: str, after: str) -> Non
     assert _targets(TEXT.format(order=order, after=after)) == ["q", "q", "x"]
 
 
+def test_a_field_that_nothing_changes() -> None:
+    text = TEXT.format(order="PARALLEL", after="t = x\n        x = t")
+    assert _targets(text) == ["q", "q"]
+
+
 def test_the_program_still_reads_the_field() -> None:
     found = in_place(draft(*front(TEXT.format(order="PARALLEL", after="x = q"))))
     program: Program = found.program

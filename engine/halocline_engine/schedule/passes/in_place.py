@@ -39,11 +39,12 @@ def in_place(draft: Draft) -> Draft:
 def _changed(part: Part, fields: Set[str], masks: Set[str], temporaries: Set[str]) -> Part:
     """Return a part that does without such temporaries; none of them is used in another one."""
     stages = list(part.stages)
-    for name in dict.fromkeys(name for stage in stages for name in stage.targets):
+    targets = dict.fromkeys(name for stage in stages for name in stage.targets)
+    for name in (target for target in targets if target in temporaries):
         own = [n for n, stage in enumerate(stages) if name in stage.names]
         first, last = own[0], own[-1]
         field = _copied(stages[first], name)
-        if name not in temporaries or field not in fields or first == last:
+        if field not in fields or first == last:
             continue
         inner = stages[first + 1 : last]
         if _copied(stages[last], field) == name and _only_regions(inner, name, field, masks):

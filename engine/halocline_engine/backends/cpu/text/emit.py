@@ -18,6 +18,7 @@ from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.columns import Reuse, reuse_of
 from halocline_engine.backends.cpu.text.layout import Layout
 from halocline_engine.backends.cpu.text.outline import outlined
+from halocline_engine.backends.cpu.text.regions import columns_in_none, masks_of, parted
 from halocline_engine.backends.cpu.text.spell import spell
 from halocline_engine.ir.nodes import (
     ANY_LEVEL,
@@ -35,7 +36,6 @@ from halocline_engine.ir.walk import (
     accesses_of,
     assignments,
     expressions,
-    reads,
     targets_of,
     walk,
 )
@@ -160,6 +160,18 @@ def _scopes(kernel: Kernel, layout: Layout, arrays: dict[str, _Array]) -> dict[s
     return {name: min(n, SCOPES - 1) for n, name in enumerate(written)}
 
 
+def _columns_in_no_region(
+    kernel: Kernel, arrays: dict[str, _Array], inner: Axis, masks: frozenset[str]
+) -> Iterator[str]:
+    """Yield what loops along I need to know of narrow regions."""
+    bodies = [statement for section in kernel.sections for statement in section.body]
+    found = masks_of(bodies, masks)
+    if found and inner is Axis.I:
+        along = [one for one in found if Axis.I in arrays[one.name].axes]
+        places = [(arrays[one.name].text, one.offset[0]) for one in along]
+        yield from (f"    {line}" for line in columns_in_none(places))
+
+
 class _Writer:
     """Writes one kernel; the names of registers and pointers are local to it."""
 
@@ -186,7 +198,7 @@ class _Writer:
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
         inner = self.inner.lower()
-        yield from (f"    {line}" for line in self._between_regions())
+        yield from _columns_in_no_region(self.kernel, self.arrays, self.inner, self.masks)
         if self.kernel.order is not Order.PARALLEL:
             yield from self._columns()
             return
@@ -230,61 +242,18 @@ class _Writer:
         for key, name in self.pointers.items():
             yield f"{pad}{name} = {_row(self.arrays[key[0]], key, self.inner)}"
         (line,) = self._loop(inner, section)
-        if not self._regions(section.body):
+        found = masks_of(section.body, self.masks)
+        if not found:
             yield pad + line
             yield from self._body(section.body, depth + 1)
             return
+        across = [self._read(m) for m in found if self.inner not in self.arrays[m.name].axes]
         usual = usual_body(section.body, self.masks, self.registers.keys())
-        across = [self._read(one) for one in self._regions(section.body) if not self._lies(one)]
-        yield f"{pad}beside = {' | '.join(across) or 'False'}"
-        if self.inner is Axis.I:
-            # Points in regions of columns are on either side of those in none.
-            yield f"{pad}low = right if beside else min(max(left, free0), right)"
-            yield f"{pad}high = right if beside else max(low, min(right, free1))"
-            yield f"{pad}for side in range(2):"
-            yield f"{pad}    for i in range(high if side else left, right if side else low):"
-            yield from self._body(section.body, depth + 2)
-            line = "for i in range(low, high):"
-        else:
-            yield f"{pad}if beside:"
-            yield f"{pad}    {line}"
-            yield from self._body(section.body, depth + 2)
-            pad, depth = f"{pad}    ", depth + 1
-            if usual:
-                yield f"{pad[4:]}else:"
-        if usual:
-            yield pad + line
-            yield from self._body(usual, depth + 1)
-
-    def _regions(self, body: tuple[Statement, ...]) -> list[Read]:
-        """Return the masks of narrow regions that a body reads, and where it reads them."""
-        return [one for one in dict.fromkeys(reads(body)) if one.name in self.masks]
-
-    def _lies(self, mask: Read) -> bool:
-        """Whether a mask differs along the innermost loop."""
-        return self.inner in self.arrays[mask.name].axes
-
-    def _between_regions(self) -> Iterator[str]:
-        """Yield what finds the points along I that are in no narrow region of columns."""
-        bodies = tuple(statement for section in self.kernel.sections for statement in section.body)
-        along = [one for one in self._regions(bodies) if self._lies(one)]
-        if self.inner is not Axis.I or not self._regions(bodies):
-            return
-        if not along:
-            yield "free0, free1 = i0, i1"
-            return
-
-        def held(index: str) -> str:
-            """Return the text of whether any region has a column."""
-            places = ((self.arrays[one.name].text, one.offset[0]) for one in along)
-            loads = [f"load(pointer_bool({f}), ({index} + {i}) * {f}_i)" for f, i in places]
-            return " | ".join(loads)
-
-        yield "free0 = free1 = (i0 + i1) // 2"
-        yield f"while free0 > i0 and not ({held('free0 - 1')}):"
-        yield "    free0 -= 1"
-        yield f"while free1 < i1 and not ({held('free1')}):"
-        yield "    free1 += 1"
+        loops = parted(line, self.inner, across)
+        for heads, body in zip(loops, (section.body, usual), strict=True):
+            if body:
+                yield from (pad + head for head in heads)
+                yield from self._body(body, depth + 1 + heads[-1].startswith(" "))
 
     def _loop(self, axis: str, section: Section) -> Iterator[str]:
         """Yield the head of a loop; where columns turn, the outer ones of every other go back."""
@@ -356,20 +325,22 @@ class _Writer:
         return f"{self._place(name, (i, j, ANY_LEVEL))} + {along}"
 
     def _place(self, name: str, offset: tuple[int, int, int]) -> str:
-        """Return pointer and offset in bytes, as arguments."""
         i, j, k = offset
-        along_i = self.inner is Axis.I
-        array = self.arrays[name]
-        pointer = self.pointers[(name, j, k if along_i else i)]
-        if self.inner not in array.axes:
-            return f"{pointer}, 0"
-        index, step = ("i", i) if along_i else ("k", k)
-        if array.adjacent:
-            size = array.dtype.itemsize
-            moved = f" {'-' if step < 0 else '+'} {abs(step) * size}" if step else ""
-            return f"{pointer}, {index} * {size}{moved}"
-        place = f"({index} {'-' if step < 0 else '+'} {abs(step)})" if step else index
-        return f"{pointer}, {place} * {array.text}_{index}"
+        pointer = self.pointers[(name, j, k if self.inner is Axis.I else i)]
+        return f"{pointer}, {_along(self.arrays[name], offset, self.inner)}"
+
+
+def _along(array: _Array, offset: tuple[int, int, int], inner: Axis) -> str:
+    """Return how many bytes behind its row's first element one lies, as text."""
+    if inner not in array.axes:
+        return "0"
+    index, step = ("i", offset[0]) if inner is Axis.I else ("k", offset[2])
+    if array.adjacent:
+        size = array.dtype.itemsize
+        moved = f" {'-' if step < 0 else '+'} {abs(step) * size}" if step else ""
+        return f"{index} * {size}{moved}"
+    place = f"({index} {'-' if step < 0 else '+'} {abs(step)})" if step else index
+    return f"{place} * {array.text}_{index}"
 
 
 def _rows(section: Section, registers: Mapping[str, str], inner: Axis) -> dict[_Row, str]:
