@@ -10,7 +10,7 @@ from general_runs import given_arrays, judged, ran
 
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cpu.text.emit import emit
-from halocline_engine.backends.cpu.text.layout import contiguous
+from halocline_engine.backends.cpu.text.layout import contiguous, layout_of
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.plan import plan
 
@@ -90,3 +90,15 @@ def test_points_that_nothing_is_done_about_are_not_visited(inner: Axis) -> None:
     assert "beside = " in made
     assert "range(low, high)" not in made
     assert "else:" not in made
+
+
+def test_masks_do_not_decide_which_axis_is_the_innermost() -> None:
+    text = CORNERS.partition("    with computation(FORWARD)")[0].replace(", x: Field[float]", "")
+    meaning, _ = front(text)
+    masks = {name for name in meaning.made if ".I" in name}
+    assert len(masks) >= 2
+    along_i, along_k = (8, 800, 8000), (8000, 800, 8)
+    strides = dict.fromkeys(masks, (1, 0, 0)) | dict.fromkeys(("q", "source"), along_k)
+    assert layout_of(meaning, strides).inner is Axis.K
+    strides |= dict.fromkeys(("q", "source"), along_i)
+    assert layout_of(meaning, strides).inner is Axis.I

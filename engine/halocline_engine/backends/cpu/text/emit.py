@@ -32,13 +32,7 @@ from halocline_engine.ir.nodes import (
     While,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import (
-    accesses_of,
-    assignments,
-    expressions,
-    targets_of,
-    walk,
-)
+from halocline_engine.ir.walk import accesses_of, assignments, expressions, targets_of, walk
 from halocline_engine.schedule.nodes import Kernel, Schedule, Section
 from halocline_engine.schedule.rare import narrow_masks, usual_body
 from halocline_engine.schedule.storage.temporaries import kernels_of

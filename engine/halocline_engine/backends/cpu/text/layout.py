@@ -38,6 +38,8 @@ def layout_of(
     """Return the layout of a call: the inner axis is the one that most fields are adjacent along.
 
     `strides` are those along I, J and K, in bytes; fields that are None to the caller are left out.
+    Fields that callers do not give, such as masks of regions, have no say: they are adjacent along
+    their only axis.
     """
     along_i: list[str] = []
     along_k: list[str] = []
@@ -49,6 +51,7 @@ def layout_of(
             along_i.append(field.name)
         if k == field.dtype.itemsize and Axis.K in field.axes:
             along_k.append(field.name)
-    if len(along_k) > len(along_i):
+    votes = [sum(name not in program.made for name in along) for along in (along_i, along_k)]
+    if votes[1] > votes[0]:
         return Layout(Axis.K, frozenset(along_k), apart)
     return Layout(Axis.I, frozenset(along_i), apart)
