@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import socket
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from halocline_engine.device.probe import device_count, device_facts
 from halocline_engine.distribute.executors.dask import local_gpu_cluster
 
 SIDE = 8192
@@ -157,11 +159,10 @@ def ring(rank: int, devices: int, port: int, out: Any) -> None:
 
 def with_nccl(devices: int) -> dict[str, float]:
     """Return the seconds of a step of a ring over NCCL, both ways."""
-    processes = imported("torch.multiprocessing")
     with socket.socket() as some:
         some.bind(("127.0.0.1", 0))
         port = some.getsockname()[1]
-    context = processes.get_context("spawn")
+    context = multiprocessing.get_context("spawn")
     out = context.Queue()
     several = [context.Process(target=ring, args=(r, devices, port, out)) for r in range(devices)]
     for one in several:
@@ -219,33 +220,63 @@ def with_dask(devices: int) -> float:
         return best_of(2, run, steps)
 
 
+def apart(work: Callable[[int], Any], devices: int) -> Any:
+    """Return what is measured in a process of its own, which leaves nothing on the devices.
+
+    Ranks of NCCL waited for each other for ever where their parent had used a device before.
+    """
+    context = multiprocessing.get_context("spawn")
+    out = context.Queue()
+    process = context.Process(target=_answered, args=(work, devices, out))
+    process.start()
+    try:
+        found, problem = out.get(timeout=2 * _LIMIT)
+    finally:
+        process.join(1)
+        process.kill()
+    if problem:
+        raise RuntimeError(problem)
+    return found
+
+
+def _answered(work: Callable[[int], Any], devices: int, out: Any) -> None:
+    try:
+        out.put((work(devices), ""))
+    except Exception as error:
+        out.put((None, f"{type(error).__name__}: {error}"))
+
+
+def seen(_: int) -> tuple[int, str]:
+    """Return how many devices there are, and what they are called."""
+    return device_count(), device_facts().name
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser()
     parser.add_argument("result", type=Path)
     parser.add_argument("--commit", default="")
     given = parser.parse_args()
-    torch = imported("torch")
-    count: int = torch.cuda.device_count()
+    count, name = apart(seen, 0)
     rows: list[dict[str, Any]] = []
     record = {
         "date": datetime.now(UTC).date().isoformat(),
-        "device": torch.cuda.get_device_name(0),
+        "device": name,
         "devices": count,
         "commit": given.commit,
         "side": SIDE,
         "rows": rows,
     }
     peers: dict[str, Callable[[int], Any]] = {
+        "NCCL": with_nccl,
         "JAX shard_map": with_jax,
         "Dask map_overlap": with_dask,
-        "NCCL": with_nccl,
     }
     for name, peer in peers.items():
         first: dict[str, float] = {}
         for devices in (1, count):
             try:
-                result = peer(devices)
+                result = apart(peer, devices)
             except Exception as error:
                 print(f"{name} {devices}: {type(error).__name__}: {error}"[:500], flush=True)
                 rows.append({"peer": name, "devices": devices, "error": str(error)[:500]})

@@ -23,6 +23,7 @@ from halocline_engine.backends.cuda.kernels.temporal.choose import (
     fits,
     fused_tile,
     gains_of,
+    seconds_of_pass,
     steps_between_fills,
     usual_form,
 )
@@ -352,6 +353,17 @@ def test_more_steps_are_best_where_memory_is_slower() -> None:
     assert other > one
     assert Speed(0, 0.0, 0.0).known == H200
     assert Speed(78, 1.2e9, 2.0e12).known == Speed(78, 1.2e9, 2.0e12)
+
+
+def test_passes_that_memory_bounds_have_many_blocks_too() -> None:
+    """While the last blocks of a few turns end, memory has as little to do as processors."""
+    domain = (15361, 16001, 1)
+    levels = levels_at_once(FIVE.step(), 3)
+    tile = fused_tile(levels, domain)
+    form = usual_form(levels, tile)
+    assert tile.depth <= 250
+    at_once, of_turns = (seconds_of_pass(form, domain, n, H200) for n in (1001, tile.depth))
+    assert at_once > 1.1 * of_turns
 
 
 def test_kernels_of_several_steps_compile_for_every_device() -> None:

@@ -99,10 +99,10 @@ def test_arguments_that_change_are_packed_beside_those_that_stay(driver: Driver)
 
 def test_a_kernel_is_allowed_its_shared_memory_once(driver: Driver) -> None:
     kernels = DeviceKernels(b"code")
-    for shared in (1000, 60000, 50000, 60000, 70000):
+    for shared in (0, 1000, 60000, 50000, 60000, 70000):
         kernels.ready("known", (1, 1, 1), (1, 1, 1), ARGUMENTS, shared)()
-    assert [value for _, _, value in driver.attributes] == [60000, 70000]
-    assert [where[7] for where, _ in driver.launched] == [1000, 60000, 50000, 60000, 70000]
+    assert [value for _, _, value in driver.attributes] == [1000, 60000, 70000]
+    assert [where[7] for where, _ in driver.launched] == [0, 1000, 60000, 50000, 60000, 70000]
 
 
 def test_a_kernel_that_follows_is_launched_so(

@@ -15,10 +15,8 @@ from halocline_engine.errors import DeviceError
 
 __all__ = ["DeviceKernels"]
 
-#: Bytes of dynamic shared memory that a kernel may have unasked.
 _Size: TypeAlias = tuple[int, int, int]
 
-_USUAL_SHARED = 48 * 1024
 #: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES of the CUDA driver API.
 _MAX_DYNAMIC_SHARED = 8
 #: Bytes that each argument has for itself where arguments are packed, and what packs one.
@@ -126,7 +124,8 @@ class DeviceKernels:
         if function is None:
             function = self._module.get_function(name)
             self._functions[name] = function
-        if shared > self._shared.get(name, _USUAL_SHARED):
+        # Unasked it may have 48 KiB, of which what its code declares takes a part.
+        if shared > self._shared.get(name, 0):
             self._driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, shared)
             self._shared[name] = shared
         return function

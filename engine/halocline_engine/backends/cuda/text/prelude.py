@@ -293,8 +293,11 @@ template <class T> __device__ __forceinline__ T whole_power(T x, long long n) {
 """,
     ),
 )
-#: The stem of the names of a group of functions, and its text.
+#: Where a thread is: its first point, and bits for what is beyond sides and what it stores.
+_PLACE = "struct alignas(16) Place { int x, j; unsigned beyond, mine; };\n"
+#: The stem of the names of a group of functions, or of a type, and its text.
 _GROUPS = (
+    ("Place *", _PLACE),
     ("copy_async", COPIES),
     ("_chunk<", CHUNKS),
     ("named_sync", NAMED_BARRIERS),

@@ -48,7 +48,7 @@ _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 _REGISTERS, _PROCESSOR, _SHARED = 255, 65536, 227 * 1024
 _SCHEDULERS = 4
 #: Shares of the rate of copies that single and fused steps reach; bytes a second of the cache.
-_SINGLE_REACHED, _REACHED, _CACHE = 0.95, 0.68, 8e12
+_SINGLE_REACHED, _REACHED, _CACHE = 0.95, 0.75, 8e12
 #: Bytes that stay in the cache from step to step, those in the cache of a processor, and those of a
 #: step up to which steps one by one are hardly slower.
 _CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
@@ -290,15 +290,18 @@ def seconds_of_pass(form: Form, domain: Domain, depth: int, speed: Speed) -> flo
     chunks = -(-length // depth)
     usual, longer = _ends(form, domain)
     slots, resident = _slots(form, speed), _resident(form)
-    last = turns(slots, usual * chunks, longer * chunks, _near(form))
+    near = _near(form)
+    last = turns(slots, usual * chunks, longer * chunks, near) + _TAIL
+    # Memory waits as well while the last blocks leave processors idle.
+    stretched = last / max(1, (usual + longer * near) * chunks / slots)
     positions = depth + form.levels.start + form.levels.lag
     alone = min(resident, -(-(usual + longer) * chunks * form.tile.warps // speed.processors))
     issue, double = _position(form)
     busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)
     each = max(busy * alone / _SCHEDULERS, issue + double + _WAIT * form.levels.steps)
     each += _LATENCY / max(1, form.tile.ahead)
-    moving = _moving(form, domain, depth, speed)
-    return _LAUNCH + max((last + _TAIL) * positions * each / speed.cycles, moving)
+    moving = _moving(form, domain, depth, speed) * stretched
+    return _LAUNCH + max(last * positions * each / speed.cycles, moving)
 
 
 def _moving(form: Form, domain: Domain, depth: int, speed: Speed) -> float:

@@ -17,12 +17,15 @@ from halocline_engine.backends.cuda.text.fragments import signed
 __all__ = ["Exchange", "shared_of"]
 
 _ALL = "0xffffffffu"
+#: Bytes of the place of a thread.
+_PLACE = 16
 
 
 def shared_of(form: Form) -> int:
     """Return the bytes of dynamic shared memory of a block."""
     several = (Registers(form, n) for n in range(len(form.levels.nodes)))
-    return sum(Exchange(one).shared for one in several)
+    places = _PLACE * form.tile.threads if form.vertical else 0
+    return sum(Exchange(one).shared for one in several) + places
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
+from halocline_engine.backends.cuda.kernels.temporal.sides import has_fixed
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers, loop
 from halocline_engine.backends.cuda.model.entries import Stride
 from halocline_engine.backends.cuda.text.fragments import indent, signed
@@ -40,16 +41,34 @@ class Elements:
     def beyond(self) -> list[str]:
         """Return which points of a thread lie beyond sides that are not open: a bit for each.
 
-        The stream has no part in that. `some` says whether any thread of the warp has such a point.
+        The stream has no part in that.
         """
         test = "x + e < ilo || x + e >= ihi"
         if self.form.vertical:
             test += f" || {self._across} < jlo || {self._across} >= jhi"
-        bit = f"1u << {self._bit}"
+        bit = self._bit
         body = loop(self.form.width, "e", [f"if ({test}) beyond |= {bit};"])
         rows = body if self.form.rows == 1 else loop(self.form.rows, "q", body)
-        some = "const bool some = __any_sync(0xffffffffu, beyond != 0u);"
-        return ["unsigned beyond = 0u;", *rows, some]
+        return ["unsigned beyond = 0u;", *rows]
+
+    def kept(self) -> list[str]:
+        """Return what keeps the place of a thread where it costs no registers inside."""
+        beyond = "beyond" if has_fixed(self.form) else "0u"
+        return [f"*kept = Place{{x, j, {beyond}, mine}};"]
+
+    def again(self) -> list[str]:
+        """Return the place of a thread for a position near a side."""
+        lines: list[str] = []
+        if self.form.vertical:
+            lines += [
+                "const Place at = *kept;",
+                "const int x = at.x, j = at.j;",
+                "const unsigned mine = at.mine;",
+                *(["const unsigned beyond = at.beyond;"] if has_fixed(self.form) else ()),
+            ]
+        if has_fixed(self.form):
+            lines.append("const bool some = __any_sync(0xffffffffu, beyond != 0u);")
+        return lines
 
     def loaded(self, registers: Registers, name: str, target: str, row: str) -> list[str]:
         """Return the loads of a row of a field, whole, into an array that is called `target`."""
@@ -83,8 +102,11 @@ class Elements:
         """
         value = before or self._near(name, row, "x + e")
         place = registers.place(0)
-        body = [f"if (out || (beyond >> {self._bit} & 1u)) {place} = {value};"]
-        test = [f"const bool out = {self._outside(row)};"]
+        body = [f"if (kept & ({self._bit})) {place} = {value};"]
+        test = [
+            f"const bool out = {self._outside(row)};",
+            "const unsigned kept = out ? ~0u : beyond;",
+        ]
         inner = ["if (out || some) {", *indent(registers.every(body)), "}"]
         return ["{", *indent([*test, *inner]), "}"]
 
@@ -140,7 +162,7 @@ class Elements:
 
     @property
     def _bit(self) -> str:
-        return f"(q * {self.form.width} + e)" if self.form.rows > 1 else "e"
+        return f"1u << (q * {self.form.width} + e)" if self.form.rows > 1 else "1u << e"
 
     def _whole(self, registers: Registers, name: str, target: str, place: str) -> list[str]:
         """Return the loads of the elements of a thread from a place on, which lacks its bracket."""

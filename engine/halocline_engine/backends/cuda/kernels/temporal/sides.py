@@ -18,9 +18,10 @@ __all__ = ["GhostReads", "has_fixed"]
 
 
 def has_fixed(form: Form) -> bool:
-    """Whether there is a side beyond which no ghosts are made, so that values may be fixed ones."""
+    """Whether values may be fixed ones: beyond a side where no ghosts are made."""
     axes = form.levels.ends if form.vertical else form.levels.ends[:2]
-    return any(kind is Kind.NONE for ends in axes for kind in ends)
+    is_closed = any(kind is Kind.NONE for ends in axes for kind in ends)
+    return is_closed and any(node.halo is not None for node in form.levels.nodes)
 
 
 @dataclass(frozen=True)

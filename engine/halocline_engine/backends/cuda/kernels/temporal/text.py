@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import fill
 
-from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange
+from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange, shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import LANES, Form, parameters_of
 from halocline_engine.backends.cuda.kernels.temporal.memory import Elements
 from halocline_engine.backends.cuda.kernels.temporal.order import SIDES_FIRST
@@ -91,21 +91,16 @@ class _Writer:
         return [
             *self._placed(),
             *Elements(form).bases(),
-            *(Elements(form).beyond() if self._has_sides() else ()),
+            *(Elements(form).beyond() if has_fixed(form) else ()),
             *Elements(form).results(),
             *self._room(),
+            *(Elements(form).kept() if form.vertical else ()),
             *self._declared(),
             f"int y = y0{signed(-levels.start)};",
             f"const int end = y1{signed(levels.lag)};",
             *self._begun(),
             *self._loops(),
         ]
-
-    def _has_sides(self) -> bool:
-        """Whether any value may be a fixed one beyond a side."""
-        return has_fixed(self.form) and any(
-            node.halo is not None for node in self.form.levels.nodes
-        )
 
     def _placed(self) -> list[str]:
         """Return where the thread is, and which points are its own."""
@@ -140,14 +135,14 @@ class _Writer:
 
     def _room(self) -> Iterator[str]:
         """Yield the declarations of shared memory."""
+        if shared_of(self.form):
+            yield "extern __shared__ __align__(16) char room[];"
         place = 0
         for number in range(len(self.form.levels.nodes)):
             registers = Registers(self.form, number)
             shared = Exchange(registers).shared
             if not shared:
                 continue
-            if not place:
-                yield "extern __shared__ __align__(16) char room[];"
             kind = TYPES[registers.dtype]
             yield f"{kind} *const m{number} = ({kind} *)(room + {place});"
             place += shared
@@ -157,6 +152,9 @@ class _Writer:
             first = "threadIdx.x == 0 && threadIdx.y == 0"
             yield f"if ({first}) barrier_init(&barrier, {self.form.tile.warps});"
             yield "__syncthreads();"
+        if self.form.vertical:
+            thread = f"threadIdx.y * {LANES} + threadIdx.x"
+            yield f"Place *const kept = (Place *)(room + {place}) + ({thread});"
 
     def _declared(self) -> Iterator[str]:
         for number in range(len(self.form.levels.nodes)):
