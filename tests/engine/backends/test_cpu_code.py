@@ -7,12 +7,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
-from halocline_engine.backends.cpu import code
+from halocline_engine.backends.cpu import builtins, code
 from halocline_engine.backends.cpu.code import machine_code
 
 TEXT = """
@@ -22,6 +23,13 @@ def kernel0(place, count):
         store_0(a, n * 8, load_0(a, n * 8) + round_away(0.5))
 """
 SIGNATURES = [("kernel0", ("int64", "int64"))]
+LOOKED_UP = """
+def kernel0(rows, columns, found, count):
+    a, n, r = pointer_float64(rows), pointer_int64(columns), pointer_float64(found)
+    for i in range(count):
+        x = load(a, load(n, i * 8) * 32 + i * 8)
+        store_0(r, i * 8, x + x)
+"""
 
 #: Prints what the array is after the call, and whether the code was there.
 PROCESS = f"""
@@ -72,6 +80,20 @@ def test_a_change_of_what_texts_call_is_another_entry(
     monkeypatch.setattr(code, "_called", Mock(return_value=("another version",)))
     assert hits(machine_code(TEXT, SIGNATURES)) == 0
     assert len(list(folder.glob("*/*"))) == 2
+
+
+def test_elements_of_many_rows_are_loaded_one_by_one(folder: Path) -> None:
+    """Gathers of the processor would be slower; what is computed with them is vectorised anyway."""
+    if "+avx2" not in builtins._attributes()[-1]:
+        pytest.skip("the processor has no such instructions")
+    (kernel,) = machine_code(LOOKED_UP, [("kernel0", ("int64",) * 4)])
+    rows, columns = np.arange(12.0).reshape(3, 4), np.array([0, 2, 1, 2])
+    found = np.empty(4)
+    kernel(rows.ctypes.data, columns.ctypes.data, found.ctypes.data, 4)
+    assert found.tolist() == [0.0, 18.0, 12.0, 22.0]
+    (text,) = cast("Any", kernel).inspect_asm().values()
+    assert "vgather" not in text
+    assert any(f"vaddpd\t%{one}mm" in text for one in "yz")
 
 
 def test_damaged_code_is_compiled_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ because LLVM gives up on a loop where it would have to compare more than a few r
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, cast
@@ -20,6 +21,7 @@ import numpy as np
 from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs] # it has none
 from numba import types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features as _get_host_cpu_features
 from numba.extending import intrinsic as _numba_intrinsic
 
 from halocline_engine.ir.types import DType
@@ -31,11 +33,14 @@ __all__ = ["SCOPES", "namespace"]
 SCOPES = 64
 #: Full vectors where the processor has them; Numba's own choice is half of one on many.
 _WIDE = '"prefer-vector-width"="512"'
+#: Instructions that load from many addresses; elements one by one are put together faster.
+_GATHERS, _NO_GATHERS = "+avx2", "+prefer-no-gather"
 
 _Function = Callable[..., Any]
 #: Numba's decorators have no types of their own.
 _intrinsic = cast("Callable[[_Function], _Function]", _numba_intrinsic)
 _jit = cast("Callable[[_Function], _Function]", numba.njit(error_model="numpy", nogil=True))
+_host_features = cast("Callable[[], str]", _get_host_cpu_features)
 _types = cast("Any", types)
 _cgutils = cast("Any", cgutils)
 _ir = cast("Any", ir)
@@ -73,7 +78,8 @@ def _store(scope: int) -> _Function:
     def store(_typing: Any, pointer: Any, offset: Any, _value: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             # llvmlite checks names against a list, which has no attributes of a target.
-            set[str].add(builder.function.attributes, _WIDE)
+            for one in _attributes():
+                set[str].add(builder.function.attributes, one)
             place = _at(context, builder, pointer.dtype, arguments)
             if isinstance(pointer.dtype, _types.Boolean):
                 context.pack_value(builder, pointer.dtype, arguments[2], place)
@@ -85,6 +91,15 @@ def _store(scope: int) -> _Function:
         return _types.void(pointer, offset, pointer.dtype), generate
 
     return store
+
+
+@functools.cache
+def _attributes() -> tuple[str, ...]:
+    """Return the attributes of functions with loops, for this processor."""
+    features = str(numba.config.CPU_FEATURES or _host_features())
+    if _GATHERS not in features.split(","):
+        return (_WIDE,)
+    return (_WIDE, f'"target-features"="{features},{_NO_GATHERS}"')
 
 
 def _size(dtype: Any) -> int:
