@@ -11,7 +11,6 @@ because LLVM gives up on a loop where it would have to compare more than a few r
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, cast
@@ -21,12 +20,11 @@ import numpy as np
 from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs] # it has none
 from numba import types
 from numba.core import cgutils
-from numba.core.codegen import get_host_cpu_features as _get_host_cpu_features
 from numba.extending import intrinsic as _numba_intrinsic
 
 from halocline_engine.ir.types import DType
 
-__all__ = ["SCOPES", "namespace"]
+__all__ = ["SCOPES", "loop_attributes", "namespace"]
 
 #: How many written arrays of a function are told apart: loops that write more are not vectorised,
 #: and rows of many arrays that are written by elements push each other out of the cache.
@@ -40,7 +38,6 @@ _Function = Callable[..., Any]
 #: Numba's decorators have no types of their own.
 _intrinsic = cast("Callable[[_Function], _Function]", _numba_intrinsic)
 _jit = cast("Callable[[_Function], _Function]", numba.njit(error_model="numpy", nogil=True))
-_host_features = cast("Callable[[], str]", _get_host_cpu_features)
 _types = cast("Any", types)
 _cgutils = cast("Any", cgutils)
 _ir = cast("Any", ir)
@@ -78,7 +75,8 @@ def _store(scope: int) -> _Function:
     def store(_typing: Any, pointer: Any, offset: Any, _value: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             # llvmlite checks names against a list, which has no attributes of a target.
-            for one in _attributes():
+            *_, features = context.codegen().magic_tuple()
+            for one in loop_attributes(features):
                 set[str].add(builder.function.attributes, one)
             place = _at(context, builder, pointer.dtype, arguments)
             if isinstance(pointer.dtype, _types.Boolean):
@@ -93,10 +91,8 @@ def _store(scope: int) -> _Function:
     return store
 
 
-@functools.cache
-def _attributes() -> tuple[str, ...]:
-    """Return the attributes of functions with loops, for this processor."""
-    features = str(numba.config.CPU_FEATURES or _host_features())
+def loop_attributes(features: str) -> tuple[str, ...]:
+    """Return the attributes of functions with loops, for a processor with such features."""
     if _GATHERS not in features.split(","):
         return (_WIDE,)
     return (_WIDE, f'"target-features"="{features},{_NO_GATHERS}"')
