@@ -127,6 +127,7 @@ def test_files_go_to_the_device_and_back(
     path = tmp_path / "chunk"
     path.write_bytes(values.data)
     there = cupy.zeros(values.size, cupy.uint8)
+    cupy.cuda.get_current_stream().synchronize()  # files do not wait for what is queued
     assert files.read([Span(path, 3, there[3:-2])])
     np.testing.assert_array_equal(there.get()[3:-2], values[3:-2])
     files.write([Span(path, 7, there[7:99_999])], values.size)

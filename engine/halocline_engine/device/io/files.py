@@ -25,15 +25,15 @@ class Files(Protocol):
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; False where a file is not there, or ends before.
 
-        When this returns, nothing is under way any more.
+        Nothing that is queued may use them. When this returns, nothing is under way any more.
         """
         ...
 
     def write(self, spans: Sequence[Span], size: int) -> None:
         """Store bytes of the device in files that have `size` bytes, zeros where none were.
 
-        Raises `OSError`; folders above the files are there. When this returns, or raises, nothing
-        is under way any more.
+        All that makes them is complete. Raises `OSError`; folders above the files are there. When
+        this returns, or raises, nothing is under way any more.
         """
         ...
 
