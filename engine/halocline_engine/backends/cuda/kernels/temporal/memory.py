@@ -51,17 +51,17 @@ class Elements:
         rows = body if self.form.rows == 1 else loop(self.form.rows, "q", body)
         return ["unsigned beyond = 0u;", *rows]
 
-    def kept(self) -> list[str]:
-        """Return what keeps the place of a thread where it costs no registers inside."""
+    def saved(self) -> list[str]:
+        """Return what saves the place of a thread where it costs no registers inside."""
         beyond = "beyond" if has_fixed(self.form) else "0u"
-        return [f"*kept = Place{{x, j, {beyond}, mine}};"]
+        return [f"*saved = Place{{x, j, {beyond}, mine}};"]
 
-    def again(self) -> list[str]:
+    def restored(self) -> list[str]:
         """Return the place of a thread for a position near a side."""
         lines: list[str] = []
         if self.form.vertical:
             lines += [
-                "const Place at = *kept;",
+                "const Place at = *saved;",
                 "const int x = at.x, j = at.j;",
                 "const unsigned mine = at.mine;",
                 *(["const unsigned beyond = at.beyond;"] if has_fixed(self.form) else ()),

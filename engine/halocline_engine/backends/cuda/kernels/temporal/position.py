@@ -52,7 +52,7 @@ class Position:
         fetches = self._fetches()
         last = self._last_shared(fetches)
         lines = [] if last is None else ["barrier_wait(&barrier, turn ^ 1);"]
-        lines += Elements(self.form).again() if self.near else []
+        lines += Elements(self.form).restored() if self.near else []
         for number, node in enumerate(self.form.levels.nodes):
             registers = Registers(self.form, number)
             lines.append(f"{registers.declared(0)};")

@@ -94,7 +94,7 @@ class _Writer:
             *(Elements(form).beyond() if has_fixed(form) else ()),
             *Elements(form).results(),
             *self._room(),
-            *(Elements(form).kept() if form.vertical else ()),
+            *(Elements(form).saved() if form.vertical else ()),
             *self._declared(),
             f"int y = y0{signed(-levels.start)};",
             f"const int end = y1{signed(levels.lag)};",
@@ -154,7 +154,7 @@ class _Writer:
             yield "__syncthreads();"
         if self.form.vertical:
             thread = f"threadIdx.y * {LANES} + threadIdx.x"
-            yield f"Place *const kept = (Place *)(room + {place}) + ({thread});"
+            yield f"Place *const saved = (Place *)(room + {place}) + ({thread});"
 
     def _declared(self) -> Iterator[str]:
         for number in range(len(self.form.levels.nodes)):
