@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
-from halocline_engine.backends.cuda.kernels.temporal.sides import has_fixed
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers, loop
 from halocline_engine.backends.cuda.model.entries import Stride
 from halocline_engine.backends.cuda.text.fragments import indent, signed
@@ -50,25 +49,6 @@ class Elements:
         body = loop(self.form.width, "e", [f"if ({test}) beyond |= {bit};"])
         rows = body if self.form.rows == 1 else loop(self.form.rows, "q", body)
         return ["unsigned beyond = 0u;", *rows]
-
-    def saved(self) -> list[str]:
-        """Return what saves the place of a thread where it costs no registers inside."""
-        beyond = "beyond" if has_fixed(self.form) else "0u"
-        return [f"*saved = Place{{x, j, {beyond}, mine}};"]
-
-    def restored(self) -> list[str]:
-        """Return the place of a thread for a position near a side."""
-        lines: list[str] = []
-        if self.form.vertical:
-            lines += [
-                "const Place at = *saved;",
-                "const int x = at.x, j = at.j;",
-                "const unsigned mine = at.mine;",
-                *(["const unsigned beyond = at.beyond;"] if has_fixed(self.form) else ()),
-            ]
-        if has_fixed(self.form):
-            lines.append("const bool some = __any_sync(0xffffffffu, beyond != 0u);")
-        return lines
 
     def loaded(self, registers: Registers, name: str, target: str, row: str) -> list[str]:
         """Return the loads of a row of a field, whole, into an array that is called `target`."""

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
 from halocline_engine.backends.cuda.kernels.temporal.memory import Elements
-from halocline_engine.backends.cuda.kernels.temporal.sides import GhostReads, has_fixed
+from halocline_engine.backends.cuda.kernels.temporal.sides import (
+    GhostReads,
+    has_fixed,
+    restored_place,
+)
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
 from halocline_engine.backends.cuda.text.fragments import signed
@@ -52,7 +56,7 @@ class Position:
         fetches = self._fetches()
         last = self._last_shared(fetches)
         lines = [] if last is None else ["barrier_wait(&barrier, turn ^ 1);"]
-        lines += Elements(self.form).restored() if self.near else []
+        lines += restored_place(self.form) if self.near else []
         for number, node in enumerate(self.form.levels.nodes):
             registers = Registers(self.form, number)
             lines.append(f"{registers.declared(0)};")

@@ -1,4 +1,8 @@
-"""Reads near the sides of a domain: of the cells that a ghost is made of, where it is one."""
+"""What positions near the sides of a domain need beside those inside.
+
+They read the cells that a ghost is made of. The place of a thread lies in shared memory for them:
+so it takes no registers inside, and is not computed at each position.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.temporal.ghosts import Ghost, Offset, ghosts_along
 from halocline_engine.schedule.temporal.levels import Node, Source
 
-__all__ = ["GhostReads", "has_fixed"]
+__all__ = ["GhostReads", "has_fixed", "restored_place", "saved_place"]
 
 
 def has_fixed(form: Form) -> bool:
@@ -22,6 +26,28 @@ def has_fixed(form: Form) -> bool:
     axes = form.levels.ends if form.vertical else form.levels.ends[:2]
     is_closed = any(kind is Kind.NONE for ends in axes for kind in ends)
     return is_closed and any(node.halo is not None for node in form.levels.nodes)
+
+
+def saved_place(form: Form) -> list[str]:
+    """Return what saves the place of a thread, along K."""
+    if not form.vertical:
+        return []
+    return [f"*saved = Place{{x, j, {'beyond' if has_fixed(form) else '0u'}, mine}};"]
+
+
+def restored_place(form: Form) -> list[str]:
+    """Return the place of a thread, and whether any of its warp has points beyond fixed sides."""
+    lines: list[str] = []
+    if form.vertical:
+        lines += [
+            "const Place at = *saved;",
+            "const int x = at.x, j = at.j;",
+            "const unsigned mine = at.mine;",
+        ]
+        lines += ["const unsigned beyond = at.beyond;"] if has_fixed(form) else []
+    if has_fixed(form):
+        lines.append("const bool some = __any_sync(0xffffffffu, beyond != 0u);")
+    return lines
 
 
 @dataclass(frozen=True)

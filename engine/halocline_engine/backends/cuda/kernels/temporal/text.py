@@ -23,7 +23,7 @@ from halocline_engine.backends.cuda.kernels.temporal.position import (
     row_ahead,
     under_way,
 )
-from halocline_engine.backends.cuda.kernels.temporal.sides import has_fixed
+from halocline_engine.backends.cuda.kernels.temporal.sides import has_fixed, saved_place
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model import entries
 from halocline_engine.backends.cuda.text.expressions import TYPES
@@ -94,7 +94,7 @@ class _Writer:
             *(Elements(form).beyond() if has_fixed(form) else ()),
             *Elements(form).results(),
             *self._room(),
-            *(Elements(form).saved() if form.vertical else ()),
+            *saved_place(form),
             *self._declared(),
             f"int y = y0{signed(-levels.start)};",
             f"const int end = y1{signed(levels.lag)};",
