@@ -27,6 +27,7 @@ from halocline_engine.ir.walk import (
     bodies_of,
     children,
     head,
+    reads,
     rewrite_once,
     with_expressions,
 )
@@ -118,11 +119,18 @@ def usual_body(
 ) -> tuple[Statement, ...]:
     """Return what a body does where none of the masks holds.
 
-    What keeps its value is not assigned; nothing else reads the registers.
+    What keeps its value is not assigned, nor are registers that are not read any more, as nothing
+    else reads them.
     """
     times = Counter(assign.target for assign in assignments(body))
     once = {name for name in registers if times[name] == 1}
-    return tuple(_Usual({*masks} - times.keys(), once).statements(body, outermost=True))
+    left = tuple(_Usual({*masks} - times.keys(), once).statements(body, outermost=True))
+    while True:
+        unread = registers - {read.name for read in reads(left)}
+        kept = tuple(s for s in left if not (isinstance(s, Assign) and s.target in unread))
+        if kept == left:
+            return left
+        left = kept
 
 
 class _Usual:

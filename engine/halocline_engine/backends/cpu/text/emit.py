@@ -157,11 +157,16 @@ def _scopes(kernel: Kernel, layout: Layout, arrays: dict[str, _Array]) -> dict[s
 def _columns_in_no_region(
     kernel: Kernel, arrays: dict[str, _Array], inner: Axis, masks: frozenset[str]
 ) -> Iterator[str]:
-    """Yield what loops along I need to know of narrow regions."""
+    """Yield what loops along I need to know of narrow regions.
+
+    Where no region of rows lies, columns matter that a region has whole.
+    """
     bodies = [statement for section in kernel.sections for statement in section.body]
-    found = masks_of(bodies, masks)
-    if found and inner is Axis.I:
-        along = [one for one in found if Axis.I in arrays[one.name].axes]
+    if masks_of(bodies, masks) and inner is Axis.I:
+        rows = {name for name in masks & arrays.keys() if Axis.I not in arrays[name].axes}
+        registers = {register.name for register in kernel.registers}
+        left = masks_of(usual_body(bodies, rows, registers), masks)
+        along = [one for one in left if Axis.I in arrays[one.name].axes]
         places = [(arrays[one.name].text, one.offset[0]) for one in along]
         yield from (f"    {line}" for line in columns_in_none(places))
 
