@@ -95,8 +95,13 @@ def test_elements_of_many_rows_are_loaded_one_by_one(folder: Path) -> None:
     assert found.tolist() == [0.0, 18.0, 12.0, 22.0]
     (text,) = cast("Any", kernel).inspect_asm().values()
     assert "vgather" not in text
-    assert len(builtins.loop_attributes("+neon,+sve")) == 1
     assert any(f"vaddpd\t%{one}mm" in text for one in "yz")
+
+
+def test_processors_are_told_to_avoid_only_what_they_have() -> None:
+    wide, features = builtins.loop_attributes("+sse4.2,+avx2,+fma")
+    assert features == '"target-features"="+sse4.2,+avx2,+fma,+prefer-no-gather"'
+    assert builtins.loop_attributes("+neon,+sve") == builtins.loop_attributes("-avx2") == (wide,)
 
 
 def test_damaged_code_is_compiled_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
