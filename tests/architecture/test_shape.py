@@ -35,7 +35,7 @@ LARGE_CLASSES = {
     "halocline_engine/ir/lower/inline.py:Inliner": 305,
     "halocline_engine/ir/lower/terms.py:Terms": 222,
     "halocline_engine/kernels/tree/cuda.py:CudaTree": 208,
-    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 200,
+    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 178,
     "halocline_engine/language/terms.py:Reader": 163,
     "halocline_service/dispatcher/loop.py:Dispatcher": 161,
     "halocline_service/settings.py:Settings": 205,

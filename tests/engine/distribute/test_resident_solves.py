@@ -24,7 +24,7 @@ from halocline_engine.distribute.communicators.local import LocalCommunicator
 from halocline_engine.distribute.executors import select as executors
 from halocline_engine.distribute.executors.dask import start
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.solves import partitioned, ranks, request, select
+from halocline_engine.distribute.solves import ends, partitioned, ranks, request, select
 from halocline_engine.distribute.tasks.events import Event, Finished, PassFinished
 from halocline_engine.functions.reports.planning import plan_of
 from halocline_engine.kernels.machine import Library
@@ -246,7 +246,7 @@ def test_an_error_of_one_rank_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(ranks, "solve_ends", broken)
+    monkeypatch.setattr(ends, "solve_ends", broken)
     with pieces_of(SIZE), pytest.raises(MemoryError, match="no room"):
         solved(columns(z=80), 3)
 
@@ -273,7 +273,7 @@ def slowly() -> Callable[[], None]:
     def slow() -> None:
         import time
 
-        from halocline_engine.distribute.solves import ranks as there
+        from halocline_engine.distribute.solves import ends as there
 
         plain = there.solve_ends
 

@@ -198,9 +198,7 @@ class EndsWork(_Work):
         across, systems = self.across, self.across.systems
         ends = task.loaded(across.take("ends", spans))
         with task.computing():
-            known = solve_ends(
-                systems.solver, ends, periodic=systems.periodic, size=systems.pieces.size
-            )
+            known = solve_ends(ends, periodic=systems.periodic)
         return across.passed_on(task, "known", spans, known)
 
 

@@ -1,8 +1,7 @@
 """The work of a rank: some pieces of all systems, which stay in its memory until they are solved.
 
-The passes are those of `pieces`, but bands are read once, and the equations of all ends are
-exchanged in one message from each rank to each other one. All ranks solve for all ends, which are a
-thousandth of the rows, so nothing is sent back.
+The passes are those of `pieces`, but bands are read once, and each rank tells each other one the
+equations of its ends.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +18,22 @@ from numpy.typing import NDArray
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.copies import copying_threads, near
 from halocline_engine.device.launch.streams import own_stream
-from halocline_engine.distribute.communicators.base import Communicator, Tell, gathered
+from halocline_engine.distribute.communicators.base import Communicator, Tell
 from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.solves.ends import EndsOnDevices, EndsOnHosts, RankEnds
 from halocline_engine.distribute.solves.pieces import SpreadSystems
-from halocline_engine.distribute.solves.select import keep_pieces
 from halocline_engine.distribute.tasks.events import PassFinished
 from halocline_engine.distribute.tasks.model import Report, Task
-from halocline_engine.kernels.tridiagonal.pieces import (
-    KeptPieces,
-    solve_ends,
-    verdict,
-    with_neighbours,
-)
+from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
+from halocline_engine.kernels.tridiagonal.cuda_ends import DeviceEnds
+from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
+from halocline_engine.kernels.tridiagonal.launching import Layout
+from halocline_engine.kernels.tridiagonal.pieces import HostPieces, verdict
 
 __all__ = ["PASSES", "RankSolve"]
 
-#: Reduce pieces, solve for their ends, fill them, put together what is said of them.
+#: Read pieces, solve for their ends (on a device for all rows), write the rest, put together what
+#: is said of it.
 PASSES = 4
 
 _Array = NDArray[Any]
@@ -45,13 +44,16 @@ class RankSolve:
     """What the ranks of a job do: `communicators.base.RankWork`.
 
     `parts` are the pieces of each rank, of which up to `step` are computed at once; `others` are
-    the sizes of the dimensions but that of the rows.
+    the sizes of the dimensions but that of the rows, `dtype` the type of all. `peers` says whether
+    devices shall store into each other's memory.
     """
 
     systems: SpreadSystems
     others: Mapping[str, int]
+    dtype: str
     parts: tuple[Span, ...]
     step: int
+    peers: bool
 
     def run(self, communicator: Communicator, tell: Tell) -> Report:
         """Do the part of one rank."""
@@ -86,35 +88,68 @@ class _Rank:
 
     def run(self) -> Report:
         """Solve the pieces of this rank."""
-        communicator, task = self._communicator, self._task
-        kept: list[tuple[Span, KeptPieces]] = []
-        ends: list[_Array] = []
-        for span in self._work.blocks(communicator.rank):
-            communicator.check()
-            kept.append((span, self._kept(span)))
-            with task.computing():
-                ends.append(kept[-1][1].ends())
-        self._passed()
-        every = gathered(communicator, ("ends", 0), np.concatenate(ends, axis=2))
-        with task.computing():
-            known = self._known(np.concatenate(every, axis=2))
-        self._passed()
-        said: list[_Array] = []
-        while kept:  # what is solved gives its memory back
-            said.append(self._filled(*kept.pop(0), known))
-        self._passed()
-        self._judged(said)
-        self._passed()
-        return task.report()
+        ends = self._read()
+        complete = False
+        try:
+            self._passed()
+            ends.prepare()
+            self._began = time.perf_counter()
+            ends.solve(self._task)
+            self._passed()
+            blocks = self._work.blocks(self._communicator.rank)
+            said = [self._written(ends, span) for span in blocks]
+            self._passed()
+            self._judged(said)
+            self._passed()
+            complete = True
+        finally:
+            ends.close(complete=complete)
+        return self._task.report()
 
-    def _kept(self, span: Span) -> KeptPieces:
-        """Read some pieces."""
+    def _read(self) -> RankEnds:
+        """Read all pieces of this rank."""
+        communicator, work, systems = self._communicator, self._work, self._systems
+        spans = [[*work.blocks(rank)] for rank in range(communicator.size)]
+        own = spans[communicator.rank]
+        if not TARGETS[systems.target].on_device:
+            kept = [(span, self._on_host(span)) for span in own]
+            return EndsOnHosts(communicator, kept, periodic=systems.periodic)
+        kernels = cast(CudaTridiagonal, systems.solver)
+        outer, _, inner = systems.batch(work.spans(own[0]))
+        pieces = systems.pieces.count
+        held = [self._on_device(span, kernels) for span in own]
+        layout = Layout(outer, pieces, inner, work.dtype, systems.periodic)
+        return EndsOnDevices(
+            communicator,
+            spans,
+            held,
+            DeviceEnds(kernels, layout),
+            periodic=systems.periodic,
+            residual=bool(systems.residual),
+            peers=work.peers,
+        )
+
+    def _on_host(self, span: Span) -> HostPieces:
+        self._communicator.check()
+        systems = self._systems
+        lower, diagonal, upper, rhs = systems.read(self._task, self._work.spans(span))
+        return HostPieces(
+            systems.solver,
+            systems.pieces,
+            span.start,
+            span.stop,
+            (lower, diagonal, upper, rhs),
+            periodic=systems.periodic,
+            residual=bool(systems.residual),
+        )
+
+    def _on_device(self, span: Span, kernels: CudaTridiagonal) -> DevicePieces:
+        self._communicator.check()
         systems = self._systems
         # The host computes with what it reads, and what a device needs may lie anywhere.
-        on_device = TARGETS[systems.target].on_device and not systems.residual
-        read = systems.lying if on_device else systems.read
-        return keep_pieces(
-            systems.target,
+        read = systems.read if systems.residual else systems.lying
+        return DevicePieces(
+            kernels,
             systems.pieces,
             span.start,
             span.stop,
@@ -125,28 +160,21 @@ class _Rank:
             threads=copying_threads(self._communicator.size),
         )
 
-    def _known(self, ends: _Array) -> _Array:
-        """Return the unknowns at all ends, with those of neighbours around them."""
-        systems = self._systems
-        size, periodic = systems.pieces.size, systems.periodic
-        known = solve_ends(systems.solver, ends, periodic=periodic, size=size)
-        return with_neighbours(known, periodic=periodic)
-
-    def _filled(self, span: Span, pieces: KeptPieces, known: _Array) -> _Array:
-        """Solve and write some pieces; return what is said of systems, [word, outer, inner]."""
+    def _written(self, ends: RankEnds, span: Span) -> _Array:
+        """Write some pieces; return what is said of systems, [word, outer, inner]."""
         self._communicator.check()
         spans, systems = self._work.spans(span), self._systems
         place = systems.place(spans)
-        solution = systems.room(spans, known.dtype) if place is None else place
+        solution = systems.room(spans, np.dtype(self._work.dtype)) if place is None else place
         with self._task.computing():
-            filled = pieces.fill(known[:, :, span.start : span.stop + 2], solution)
+            found = ends.take(solution)
         if place is None:
             systems.write_solution(self._task, spans, near(solution))
         else:
             self._task.bytes_written += place.nbytes
-        words = [verdict(filled.status, 1).astype(np.float64)]
-        if filled.missing is not None and filled.scale is not None:
-            words += [filled.missing.max(axis=1), filled.scale.max(axis=1)]
+        words = [verdict(found.status, 1).astype(np.float64)]
+        if found.missing is not None and found.scale is not None:
+            words += [found.missing.max(axis=1), found.scale.max(axis=1)]
         return np.stack(words)
 
     def _judged(self, said: list[_Array]) -> None:

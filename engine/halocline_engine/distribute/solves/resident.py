@@ -13,6 +13,7 @@ import numpy as np
 
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
+from halocline_engine.distribute.exchanges.transport import Transport, transport_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span, shares
 from halocline_engine.distribute.jobs.blocking import LARGE_TASK, check_wanted
@@ -113,7 +114,12 @@ def resident_job(
 
     def work(source: Source, sink: Sink, ranks: int) -> RankSolve:
         systems = systems_of(SpreadSystems, checked, source, sink, target, pieces=pieces)
-        return RankSolve(systems, others, _parts(pieces, chosen.unit, ranks), chosen.step)
+        parts, peers = _parts(pieces, chosen.unit, ranks), transport(ranks).queued
+        return RankSolve(systems, others, checked.dtype, parts, chosen.step, peers)
+
+    def transport(ranks: int) -> Transport:
+        same_host = ranks > 1 and pool.same_host
+        return transport_of(target, ranks, remote=pool.remote, same_host=same_host)
 
     def left() -> int:
         found = _stay(checked, pieces, pool, target, chosen.unit)
@@ -140,7 +146,7 @@ def resident_job(
         passes=PASSES,
         ranked=Ranked(
             reason=f"rows that are read once and fit {chosen.shown}",
-            transport="messages" if ranks > 1 else "none",
+            transport=transport(ranks).name,
             ranks=ranks,
             left=left,
             work=work,

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.copies import AnyArray, near
 from halocline_engine.distribute.tasks.kernels import current, device_index
-from halocline_engine.kernels.tridiagonal.pieces import HostPieces
 
 if TYPE_CHECKING:
     from halocline_engine.kernels.tree.problem import Solved as TreeSolved
     from halocline_engine.kernels.tree.topology import Forest
-    from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
-    from halocline_engine.kernels.tridiagonal.pieces import KeptPieces, Pieces
     from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
 
-__all__ = ["TreeSolver", "TridiagonalSolver", "keep_pieces", "tree_solver", "tridiagonal_solver"]
+__all__ = ["TreeSolver", "TridiagonalSolver", "tree_solver", "tridiagonal_solver"]
 
 _Array = NDArray[Any]
 
@@ -86,34 +81,6 @@ def tridiagonal_solver(target: str, *, contiguous: bool) -> TridiagonalSolver:
     return cast(
         "TridiagonalSolver", _tridiagonal(target, device_index(target), contiguous=contiguous)
     )
-
-
-def keep_pieces(
-    target: str,
-    pieces: Pieces,
-    first: int,
-    past: int,
-    bands: Iterable[AnyArray],
-    *,
-    contiguous: bool,
-    periodic: bool,
-    residual: bool,
-    threads: int,
-) -> KeptPieces:
-    """Return pieces that stay in the memory of a target; on a device they have as many rows each.
-
-    `bands` are lower, diagonal, upper and rhs, taken one after the other; so many `threads` copy
-    them to a device.
-    """
-    solver = tridiagonal_solver(target, contiguous=contiguous)
-    how = {"periodic": periodic, "residual": residual}
-    if TARGETS[target].on_device:
-        from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
-
-        kernels, how = cast("CudaTridiagonal", solver), {**how, "contiguous": contiguous}
-        return DevicePieces(kernels, pieces, first, past, bands, threads=threads, **how)
-    lower, diagonal, upper, rhs = map(near, bands)
-    return HostPieces(solver, pieces, first, past, (lower, diagonal, upper, rhs), **how)
 
 
 def tree_solver(target: str) -> TreeSolver:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.copies import AnyArray, copy, near, reshaped
-from halocline_engine.kernels.machine import Arena
+from halocline_engine.kernels.machine import Arena, Machine
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
-from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
+from halocline_engine.kernels.tridiagonal.cuda import Act, CudaTridiagonal
+from halocline_engine.kernels.tridiagonal.cuda_ends import DeviceEnds
 from halocline_engine.kernels.tridiagonal.launching import Layout
 from halocline_engine.kernels.tridiagonal.pieces import (
     Bands,
@@ -27,10 +28,11 @@ __all__ = ["DevicePieces"]
 
 _FOUND = np.uint8(Status.FAILED.value | Status.NOT_FINITE.value)
 _OF_ROWS = np.uint8(~Status.FAILED.value & 0xFF)
+_BYTE = np.dtype(np.uint8)
 
 
 class DevicePieces:
-    """Pieces of as many rows each; see `pieces.KeptPieces`.
+    """Pieces of as many rows each, from when they are read until they are solved, which is once.
 
     `bands` are lower, diagonal, upper and rhs of the host, taken one after the other and copied by
     so many `threads`. The host keeps them to compute the `residual` only.
@@ -54,19 +56,25 @@ class DevicePieces:
         self._arena = Arena(self._machine)
         self._arrays: list[Any] = []
         self._whole: Bands | None = None
+        self._acts: list[Act] = []
         given = [self._brought(band, keep=residual) for band in bands]
         if residual:
             whole = (given[0], given[1], given[2], given[3])
             self._whole = cut_off(pieces, first, past, whole, periodic=periodic)
         self._uncouple(periodic=periodic)
         self._at_ends = self._bands_at_ends()
+        #: Those of both ends of each piece, as `DeviceEnds` has them.
+        self.equations = self._new((6 * self._outer, 1, self._count * self._inner))
+        self._reduce = kernels.reduce(
+            self._layout, (*self._places(), self._address(self.equations))
+        )
 
     def _brought(self, band: AnyArray, *, keep: bool) -> Any:
         """Bring a band to the device, and return it if the host keeps it."""
         outer, rows, inner = band.shape
         layout = Layout(outer * self._count, rows // self._count, inner, band.dtype.name)
         self._outer, self._inner, self._layout = outer, inner, layout
-        self._arrays.append(self._arena.new(layout.shape, band.dtype))
+        self._arrays.append(self._new(layout.shape))
         batch = reshaped(band, layout.shape)
         if batch is None:
             batch = np.reshape(near(band), layout.shape)
@@ -91,66 +99,92 @@ class DevicePieces:
 
     def _bands_at_ends(self) -> Bands:
         """Return the rows of bands at both ends of pieces."""
-        arena, layout = Arena(self._machine), self._layout
-        found = arena.new((4 * layout.outer, 2, layout.inner), np.dtype(layout.dtype))
-        places = (*self._places(), arena.address(found))
-        self._kernels.by_piece("held.cu", "bands_at_ends", layout, places)
-        lower, diagonal, upper, rhs = np.split(arena.get(found), 4)
+        found = self._new((4 * self._layout.outer, 2, self._inner))
+        self._at_both("bands_at_ends", found)()
+        lower, diagonal, upper, rhs = np.split(self._arena.get(found), 4)
         return lower, diagonal, upper, rhs
 
-    def ends(self) -> NDArray[Any]:
-        """Return the equations of both ends of each piece."""
-        arena, systems = Arena(self._machine), self._layout.systems
-        found = arena.new((6, 1, systems), np.dtype(self._layout.dtype))
-        places = (*self._places(), arena.address(found))
-        self._kernels.by_piece("ends.cu", "piece_ends", self._layout, places)
-        return arena.get(found).reshape(6, self._outer, self._count, self._inner)
+    def reduce(self) -> None:
+        """Queue the equations."""
+        self._reduce()
 
-    def fill(self, known: NDArray[Any], into: AnyArray) -> Judged:
-        """Solve the rows between ends that are known; the bands are not there any more then."""
-        own = np.ascontiguousarray(known[:, :, 1:-1])
-        # What is given may be finite where a known unknown is not: then both are looked at.
-        given = None if np.isfinite(own).all() else self._solved(np.zeros_like(own))[1]
-        found, status = self._solved(own)
-        self._arrays.clear()
-        self._arena = Arena(self._machine)
-        self._take(found, into)
-        if self._whole is not None:
-            where = (self._pieces, self._first, self._past, self._whole)
-            return judge_pieces(*where, near(into), known, residual=True)
-        return Judged(self._status(status if given is None else given, status, own), None, None)
-
-    def _take(self, found: Any, into: AnyArray) -> None:
-        """Bring a solution to where it shall be."""
+    def prepare(self, ends: DeviceEnds) -> None:
+        """Allocate what the solution needs, given where the ends of all pieces are solved for."""
         layout = self._layout
-        place = reshaped(into, layout.shape)
-        target = np.empty(layout.shape, layout.dtype) if place is None else place
-        self._machine.download(found, target.transpose([2, 1, 0]), self._threads)
-        if place is None:
-            copy(np.reshape(near(target), into.shape), into)
+        self._known, know = ends.known(self._first, self._past)
+        self._solution = self._new(layout.shape)
+        self._status = self._arena.new((1, layout.outer, layout.inner), _BYTE)
+        found = (self._address(self._solution), self._address(self._status))
+        places, how = (*self._places(), *found), self._contiguous
+        solve = self._kernels.prepared(layout, places, self._arena, contiguous=how)
+        self._acts = [know, self._at_both("hold_ends", self._known), solve]
 
-    def _status(
-        self, given: NDArray[np.uint8], solved: NDArray[np.uint8], own: NDArray[Any]
-    ) -> NDArray[np.uint8]:
-        """Return what is said of pieces: by kernels of what is between ends, and here of these."""
-        bands, of_pieces = self._at_ends, (self._outer * self._count, self._inner)
-        ends = np.stack([end.reshape(of_pieces) for end in own], axis=1)
-        of_ends = reference.diagnose(bands[0], bands[1], bands[2], bands[3], ends, periodic=True)
-        failed = np.where(solved & _FOUND, np.uint8(Status.FAILED.value), np.uint8(0))
-        every = np.stack([given & _OF_ROWS, failed, of_ends.reshape(given.shape)])
-        return verdict(every, 0)
+    def solve(self) -> None:
+        """Queue the solution of the rows between ends, which are solved for."""
+        for act in self._acts:
+            act()
 
-    def _solved(self, own: NDArray[Any]) -> tuple[Any, NDArray[np.uint8]]:
-        """Return the solution on the device, and status [outer, piece, inner] between ends."""
-        layout, arena = self._layout, Arena(self._machine)
-        places = (*self._places(), arena.put(own.reshape(2, 1, -1)))
-        self._kernels.by_piece("held.cu", "hold_ends", layout, places)
-        found = arena.new(layout.shape, np.dtype(layout.dtype))
-        status = arena.new((1, layout.outer, layout.inner), np.dtype(np.uint8))
-        places = (*self._places(), arena.address(found), arena.address(status))
-        queue = self._kernels.contiguous if self._contiguous else self._kernels.interleaved
-        queue(layout, places, arena)
-        return found, arena.get(status).reshape(self._outer, self._count, self._inner)
+    def complete(self) -> None:
+        """Wait until all that is queued is done."""
+        self._said = self._arena.get(self._status)
+
+    def take(self, into: AnyArray, around: NDArray[Any] | None = None) -> Judged:
+        """Do what `fill_pieces` does; the pieces are not there any more then.
+
+        `around` are the unknowns that it is given, which residuals need.
+        """
+        own, given = self._arena.get(self._known), self._said
+        _bring(self._machine, self._solution, into, self._layout, self._threads)
+        if not np.isfinite(own).all():
+            # What is given may be finite where a known unknown is not: then both are looked at.
+            self._machine.upload(np.zeros_like(own).transpose(2, 1, 0), self._known)
+            for act in self._acts[1:]:
+                act()
+            given = self._arena.get(self._status)
+        self._arrays.clear()
+        self._acts.clear()
+        self._solution, self._arena = None, Arena(self._machine)
+        if self._whole is not None and around is not None:
+            where = (self._pieces, self._first, self._past, self._whole)
+            return judge_pieces(*where, near(into), around, residual=True)
+        status = _status(self._at_ends, given[0], self._said[0], own)
+        return Judged(status.reshape(self._outer, self._count, self._inner), None, None)
+
+    def _at_both(self, name: str, array: Any) -> Act:
+        """Return what queues a kernel that looks at both ends of pieces."""
+        layout = self._layout
+        pieces = Layout(layout.outer, 1, layout.inner, layout.dtype)
+        numbers = (np.int32(layout.rows), np.int32(layout.inner))
+        places = (*self._places(), self._address(array))
+        return self._kernels.by_piece(name, pieces, places, numbers, "held.cu")
+
+    def _new(self, shape: tuple[int, int, int]) -> Any:
+        return self._arena.new(shape, np.dtype(self._layout.dtype))
+
+    def _address(self, array: Any) -> np.uint64:
+        return self._arena.address(array)
 
     def _places(self) -> tuple[np.uint64, ...]:
-        return tuple(self._arena.address(array) for array in self._arrays)
+        return tuple(self._address(array) for array in self._arrays)
+
+
+def _bring(machine: Machine, found: Any, into: AnyArray, layout: Layout, threads: int) -> None:
+    """Bring a solution to where it shall be."""
+    place = reshaped(into, layout.shape)
+    target = np.empty(layout.shape, layout.dtype) if place is None else place
+    machine.download(found, target.transpose([2, 1, 0]), threads)
+    if place is None:
+        copy(np.reshape(near(target), into.shape), into)
+
+
+def _status(
+    bands: Bands, given: NDArray[np.uint8], solved: NDArray[np.uint8], own: NDArray[Any]
+) -> NDArray[np.uint8]:
+    """Return what is said of pieces: by kernels of what is between ends, and here of these.
+
+    `bands` are rows at both ends, and `own` the unknowns there.
+    """
+    ends = np.stack([*own.reshape(2, *given.shape)], axis=1)
+    of_ends = reference.diagnose(bands[0], bands[1], bands[2], bands[3], ends, periodic=True)
+    failed = np.where(solved & _FOUND, np.uint8(Status.FAILED.value), np.uint8(0))
+    return verdict(np.stack([given & _OF_ROWS, failed, of_ends]), 0)

@@ -8,8 +8,9 @@ with first unknown f[p] and last unknown l[p], elimination inside of it gives tw
     l[p] + e3 l[p-1] + e4 f[p+1] = e5
 
 Putting each f into the equation before leaves a tridiagonal system of the last unknowns, one row a
-piece, which is periodic where the rows are, and may be long itself. When both ends of a piece are
-known, the rows between them are a system by themselves.
+piece, which is periodic where the rows are. It is cut into pieces of `END_PIECE` rows, and so on,
+until few rows are left. When both ends of a piece are known, the rows between them are a system by
+themselves.
 
 Everything that is done depends on one piece or on the ends of all, so a system may be spread over
 any blocks of whole pieces. Wang (1981), "A parallel method for tridiagonal equations"; the two
@@ -34,12 +35,12 @@ from halocline_engine.kernels.tridiagonal.judging import slabs
 from halocline_engine.kernels.tridiagonal.problem import Batch, Solved, TridiagonalBands
 
 __all__ = [
+    "END_PIECE",
     "PIECE",
     "Bands",
     "Filled",
     "HostPieces",
     "Judged",
-    "KeptPieces",
     "PieceSolver",
     "Pieces",
     "cut_off",
@@ -56,6 +57,8 @@ __all__ = [
 
 #: Rows of a piece. Systems of twice as many are long.
 PIECE = 1024
+#: The same of the system of ends: so few that no thread of a device has much to do.
+END_PIECE = 32
 
 _LEAST = 2
 _LEAST_PERIODIC = 3
@@ -119,21 +122,9 @@ class Filled(Judged):
     solution: Batch
 
 
-class KeptPieces(Protocol):
-    """Pieces that stay in the memory of a target until they are filled, which is once."""
-
-    def ends(self) -> NDArray[Any]:
-        """Return what `reduce_pieces` does."""
-        ...
-
-    def fill(self, known: NDArray[Any], into: AnyArray) -> Judged:
-        """Do what `fill_pieces` does, and leave the solution in an array [outer, row, inner]."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class HostPieces:
-    """Pieces of a target that computes in the memory of the host; see `KeptPieces`."""
+    """Pieces that stay in memory, of a target that computes there."""
 
     solver: PieceSolver
     pieces: Pieces
@@ -144,12 +135,12 @@ class HostPieces:
     residual: bool
 
     def ends(self) -> NDArray[Any]:
-        """Return the equations of both ends of each piece."""
+        """Return what `reduce_pieces` does."""
         where = (self.pieces, self.first, self.past)
         return reduce_pieces(self.solver, *where, self.bands, periodic=self.periodic)
 
     def fill(self, known: NDArray[Any], into: AnyArray) -> Judged:
-        """Solve the rows between ends that are known."""
+        """Do what `fill_pieces` does, and leave the solution in an array [outer, row, inner]."""
         where = (self.pieces, self.first, self.past, self.bands)
         how = {"periodic": self.periodic, "residual": self.residual}
         filled = fill_pieces(self.solver, *where, known, **how)
@@ -182,10 +173,11 @@ def reduce_pieces(
     return found
 
 
-def solve_ends(
-    solver: PieceSolver, ends: NDArray[Any], *, periodic: bool, size: int = PIECE
-) -> NDArray[Any]:
-    """Return the first and last unknowns of all pieces, indexed [end, outer, piece, inner]."""
+def solve_ends(ends: NDArray[Any], *, periodic: bool, size: int = END_PIECE) -> NDArray[Any]:
+    """Return the first and last unknowns of all pieces, indexed [end, outer, piece, inner].
+
+    They have the same bits on all targets.
+    """
     with np.errstate(all="ignore"):
         behind = np.roll(ends[:3], -1, axis=2)
         if not periodic:
@@ -196,7 +188,8 @@ def solve_ends(
             -(ends[4] * behind[1]),
             ends[5] - ends[4] * behind[2],
         )
-        last = solve_rows(solver, reduced, periodic=periodic, size=size).solution
+        sizes = {"size": size, "end_size": size}
+        last = solve_rows(reference, reduced, periodic=periodic, **sizes).solution
         before = np.roll(last, 1, axis=1)
         if not periodic:
             before[:, 0] = 0
@@ -307,14 +300,21 @@ def verdict(status: NDArray[np.uint8], axis: int) -> NDArray[np.uint8]:
     return np.where(given, found & ~np.uint8(Status.FAILED.value), found).astype(np.uint8)
 
 
-def solve_rows(solver: PieceSolver, bands: Bands, *, periodic: bool, size: int = PIECE) -> Solved:
+def solve_rows(
+    solver: PieceSolver,
+    bands: Bands,
+    *,
+    periodic: bool,
+    size: int = PIECE,
+    end_size: int = END_PIECE,
+) -> Solved:
     """Solve whole systems, by pieces where they are long."""
     pieces = cut_rows(bands[3].shape[1], periodic=periodic, size=size)
     if pieces.count == 1:
         return solver.solve(*bands, periodic=periodic)
     count = pieces.count
     ends = reduce_pieces(solver, pieces, 0, count, bands, periodic=periodic)
-    known = solve_ends(solver, ends, periodic=periodic, size=size)
+    known = solve_ends(ends, periodic=periodic, size=end_size)
     around = with_neighbours(known, periodic=periodic)
     filled = fill_pieces(solver, pieces, 0, count, bands, around, periodic=periodic, residual=False)
     return Solved(filled.solution, verdict(filled.status, 1))

@@ -46,8 +46,11 @@ def test_thomas_spills_nothing(dtype: str) -> None:
 def test_both_ends_of_a_piece_take_few_registers() -> None:
     """So many threads are at work on a processor that their loads hide the division."""
     plan = Plan((("REAL", "double"), ("THREADS", 128)), 128, 0)
-    assert compiled("ends.cu", plan)["piece_ends"].registers <= 64
+    assert compiled("levels.cu", plan)["reduce"].registers <= 64
     assert compiled("held.cu", plan)["hold_ends"].stack == 0
+    for real in ("float", "double"):
+        warp = Plan((("REAL", real), ("THREADS", 32)), 32, 0)
+        assert compiled("contiguous_ends.cu", warp)["reduce_contiguous"].stack == 0
 
 
 @pytest.mark.parametrize(("rows", "dtype"), [(64, "float64"), (500, "float64"), (100, "float32")])

@@ -15,7 +15,9 @@ from halocline_engine.device.probe import device_count
 from halocline_engine.far_memory import place_of
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import cpu, reference
+from halocline_engine.kernels.tridiagonal.cuda_ends import DeviceEnds
 from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
+from halocline_engine.kernels.tridiagonal.launching import Layout
 from halocline_engine.kernels.tridiagonal.pieces import (
     cut_rows,
     fill_pieces,
@@ -45,7 +47,7 @@ def spread(bands: tuple[Any, Any, Any, Any], cuts: Sequence[int], *, periodic: b
         reduce_pieces(reference, pieces, first, past, rows(first, past), periodic=periodic)
         for first, past in blocks
     ]
-    known = solve_ends(reference, np.concatenate(ends, axis=2), periodic=periodic, size=SIZE)
+    known = solve_ends(np.concatenate(ends, axis=2), periodic=periodic)
     around = with_neighbours(known, periodic=periodic)
     return [
         fill_pieces(
@@ -115,8 +117,9 @@ def test_every_target_solves_long_systems(
 def test_the_ends_of_pieces_have_the_same_bits_on_all_targets(
     solvers: Callable[[str], Any], draw: Draw
 ) -> None:
-    for shape in ((3, 19, 5), (4, 2, 1)):
-        bands = draw(shape, periodic=True)
+    kinds = ((3, 19, 5), (4, 2, 1), (37, 16, 1), (3, 96, 1))
+    for shape, dtype in itertools.product(kinds, ("float64", "float32")):
+        bands = draw(shape, dtype, periodic=True)
         judge = reference.ends(*bands)
         for target in ("cpu", *ON_DEVICES):
             assert np.array_equal(solvers(target).ends(*bands), judge), target
@@ -175,17 +178,22 @@ def kept_on_device(
         )
         for first, past in itertools.pairwise(edges)
     ]
-    ends = np.concatenate([part.ends() for part in parts], axis=2)
-    known = solve_ends(kernels, ends, periodic=periodic, size=size)
-    around = with_neighbours(known, periodic=periodic)
+    outer, _, inner = bands[3].shape
+    layout = Layout(outer, pieces.count, inner, bands[3].dtype.name, periodic)
+    ends = DeviceEnds(kernels, layout)
+    for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True):
+        part.prepare(ends)
+        part.reduce()
+        ends.equations(first, past)[...] = part.equations
+    ends.solve()
+    around = with_neighbours(ends.unknowns(), periodic=periodic)
     solution = np.empty_like(bands[3])
-    filled = [
-        part.fill(
-            around[:, :, first : past + 2],
-            seen(solution[:, pieces.start(first) : pieces.start(past)]),
-        )
-        for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True)
-    ]
+    filled: list[Any] = []
+    for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True):
+        part.solve()
+        part.complete()
+        into = seen(solution[:, pieces.start(first) : pieces.start(past)])
+        filled.append(part.take(into, around[:, :, first : past + 2] if residual else None))
     assert all((part.missing is not None) == residual for part in filled)
     return [
         solution,
@@ -236,6 +244,51 @@ def test_pieces_that_stay_on_a_device_have_the_bits_of_whole_systems(
         exact = reference.residual(*bands, found, periodic=periodic)
         missing, scale = (part.max(axis=1) for part in worst)
         assert np.array_equal(missing / scale, exact, equal_nan=True)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(3, 90), st.integers(1, 3)),
+    dtype=st.sampled_from(["float32", "float64"]),
+    size=st.integers(3, 12),
+    seed=st.integers(0, 1000),
+    bad=st.sampled_from([0.0, np.nan, np.inf]),
+)
+@pytest.mark.parametrize("periodic", [False, True])
+@pytest.mark.parametrize("target", ON_DEVICES)
+def test_a_device_solves_for_ends_with_the_bits_of_the_host(
+    solvers: Callable[[str], Any],
+    target: str,
+    shape: tuple[int, int, int],
+    dtype: str,
+    size: int,
+    seed: int,
+    bad: float,
+    *,
+    periodic: bool,
+) -> None:
+    """Level by level, with values that are not finite too."""
+    outer, pieces, inner = shape
+    ends = np.random.default_rng(seed).uniform(-0.6, 0.6, (6, *shape)).astype(dtype)
+    if bad:
+        ends[seed % 6, seed % outer, seed % pieces, seed % inner] = bad
+    if not periodic:
+        ends[3, :, 0] = ends[4, :, -1] = 0
+    judge = solve_ends(ends, periodic=periodic, size=size)
+    found = DeviceEnds(solvers(target), Layout(*shape, dtype, periodic), size)
+    there = np.ascontiguousarray(ends.reshape(6 * outer, 1, pieces * inner))
+    found.machine.upload(there.transpose(2, 1, 0), found.equations(0, pieces))
+    found.solve()
+    np.testing.assert_array_equal(found.unknowns(), judge)
+    first, past = sorted((seed % pieces, pieces - seed // 7 % pieces))
+    if first < past:
+        known, act = found.known(first, past)
+        act()
+        part = np.asarray(found.machine.download(known))
+        own = judge[:, :, first:past].reshape(2 * outer, 1, -1)
+        np.testing.assert_array_equal(part.transpose(2, 1, 0), own)
 
 
 def test_what_is_cut_depends_on_the_rows_only() -> None:
