@@ -18,8 +18,10 @@ __all__ = [
     "copy",
     "copy_slabs",
     "copying_threads",
+    "dense",
     "in_threads",
     "near",
+    "of_device",
     "reshaped",
     "slabs",
     "slabs_for",
@@ -81,6 +83,18 @@ def reshaped(array: AnyArray, shape: tuple[int, ...]) -> AnyArray | None:
         return np.reshape(array, shape, copy=False)
     except ValueError:
         return None
+
+
+def of_device(values: Any) -> bool:
+    """Say whether an array lies in the memory of a device, as those of CuPy."""
+    return hasattr(values, "__cuda_array_interface__")
+
+
+def dense(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in C order: itself, or else a copy, on the device if it is there."""
+    if of_device(array):
+        return array if array.flags.c_contiguous else array.copy()
+    return np.ascontiguousarray(array)
 
 
 def near(array: AnyArray) -> NDArray[Any]:

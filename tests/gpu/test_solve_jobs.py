@@ -93,3 +93,45 @@ def test_cells_of_one_tree_have_the_bits_of_the_reference(nodes: int, dtype: str
     )
     assert np.array_equal(found["solution"], judge["solution"], equal_nan=True)
     assert np.array_equal(found["solution_status"], judge["solution_status"])
+
+
+@pytest.mark.parametrize("rows", [40, 200, 5000])
+@pytest.mark.parametrize("dims", [("z", "x"), ("x", "z")])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("one", [False, True])
+def test_arrays_of_cupy_stay_on_the_device(
+    rows: int, dims: tuple[str, str], dtype: str, *, one: bool
+) -> None:
+    """With the bits of arrays of the host, for all kinds of systems."""
+    cupy: Any = pytest.importorskip("cupy")
+    rng = np.random.default_rng(6)
+    sizes = {"z": rows, "x": 37}
+    data: dict[str, Any] = {}
+    for name in "abcdef":
+        along = ("z",) if one and name != "d" else dims
+        values = rng.uniform(-1, 1, [sizes[dim] for dim in along]) + 5.0 * (name == "b")
+        data[name] = (along, values.astype(dtype))
+    host = xr.Dataset(data)
+    there = xr.Dataset({name: (along, cupy.asarray(v)) for name, (along, v) in data.items()})
+    five: dict[str, Any] = {**NAMES, "second_lower": "e", "second_upper": "f", "rhs": "d"}
+    systems: dict[str, Any] = {**NAMES, "rhs": "d"}
+    made: list[tuple[Any, dict[str, Any]]] = [
+        (he.tridiagonal, systems),
+        (he.tridiagonal, {**systems, "residual": True}),
+        (he.tridiagonal, {**systems, "periodic": True}),
+        (he.tridiagonal, {**systems, "pivoting": True}),
+        (he.pentadiagonal, five),
+        (he.pentadiagonal, {**five, "pivoting": True}),
+    ]
+    for solve, how in made:
+        found, judge = (solve(dataset, **how, target="cuda") for dataset in (there, host))
+        for name in judge.data_vars:
+            values = found[name].data
+            assert isinstance(values, cupy.ndarray), name
+            np.testing.assert_array_equal(values.get(), judge[name].values)
+    for periodic in (False, True):
+        factors = he.factor(there, **NAMES, periodic=periodic, target="cuda")
+        found = he.solve(there, factors, rhs="d", target="cuda")["solution"].data
+        of_host = he.factor(host, **NAMES, periodic=periodic, target="cuda")
+        judge = he.solve(host, of_host, rhs="d", target="cuda")["solution"].values
+        np.testing.assert_array_equal(found.get(), judge)

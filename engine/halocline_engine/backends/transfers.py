@@ -21,9 +21,9 @@ def transfers_on(target: str) -> Target:
     """
     match resolve(target):
         case "cuda":
-            from halocline_engine.device.probe import device_facts
+            from halocline_engine.device.probe import device_number
 
-            return _device(device_facts().index)
+            return _device(device_number())
         case "cpu":
             return Host(int(cast("Any", numba).get_num_threads()))
         case _:

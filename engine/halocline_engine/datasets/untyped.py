@@ -11,6 +11,8 @@ from zarr.codecs import ShardingCodec
 from zarr.codecs._v2 import V2Codec
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
+from halocline_engine.copies import of_device
+
 __all__ = [
     "CODEC_PIPELINE",
     "NUMCODECS",
@@ -18,7 +20,6 @@ __all__ = [
     "V2_CODEC",
     "XARRAY",
     "ZARR",
-    "is_of_device",
     "is_on_device",
     "store_dataset",
     "variable_data",
@@ -37,15 +38,10 @@ def variable_data(dataset: xr.Dataset, name: str) -> Any:
     return cast(Any, dataset[name].variable)
 
 
-def is_of_device(values: Any) -> bool:
-    """Say whether an array lies in the memory of a device, as those of CuPy."""
-    return hasattr(values, "__cuda_array_interface__")
-
-
 def is_on_device(dataset: xr.Dataset, name: str) -> bool:
     """Say whether a variable lies there; nothing is read, or computed."""
     # What is not loaded yet would be by `data`.
-    return is_of_device(getattr(variable_data(dataset, name), "_data", None))
+    return of_device(getattr(variable_data(dataset, name), "_data", None))
 
 
 def store_dataset(dataset: xr.Dataset, path: Any, **options: Any) -> None:

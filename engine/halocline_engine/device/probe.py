@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.errors import DeviceError
 
-__all__ = ["DeviceFacts", "device_count", "device_facts"]
+__all__ = ["DeviceFacts", "device_bytes", "device_count", "device_facts", "device_number"]
 
 #: Attributes as the driver numbers them: two in thousands of cycles a second, and bits.
 _CLOCK, _MEMORY_CLOCK, _BUS_WIDTH = 13, 36, 37
@@ -43,16 +43,29 @@ def device_count() -> int:
         return 0
 
 
-def device_facts() -> DeviceFacts:
-    """Return the facts of the current device; raises `DeviceError` where there is none."""
+def device_number() -> int:
+    """Return the number of the current device; raises `DeviceError` where there is none."""
     if device_count() == 0:
         cupy()
         raise DeviceError(
             "There is no CUDA device here that can be used.",
             hint="Check the driver with nvidia-smi, or use target='cpu'.",
         )
-    runtime = cupy().cuda.runtime
-    number = runtime.getDevice()
+    return cupy().cuda.runtime.getDevice()
+
+
+def device_bytes() -> int:
+    """Return the bytes of memory of the current device; raises `DeviceError` where there is none.
+
+    The driver takes a millisecond for all facts, and a job asks for this again and again.
+    """
+    device_number()
+    return int(cupy().cuda.runtime.memGetInfo()[1])
+
+
+def device_facts() -> DeviceFacts:
+    """Return the facts of the current device; raises `DeviceError` where there is none."""
+    number, runtime = device_number(), cupy().cuda.runtime
     facts = runtime.getDeviceProperties(number)
 
     def attribute(what: int) -> int:

@@ -244,7 +244,8 @@ def factor(
         output=execution.place,
     )
     checked = check_factor(request, open_source(dataset))
-    return execution.run_job(partial(factor_job, checked), _REASON)
+    job_of = partial(factor_job, checked, mode=_mode(execution))
+    return execution.run_job(job_of, _REASON)
 
 
 @_solved
@@ -291,7 +292,8 @@ def solve(
     )
     beside = open_beside(factors, "factors", execution.output)
     checked = check_solve(request, open_source(dataset), beside)
-    return execution.run_job(partial(factored_job, checked), _REASON, _EACH)
+    job_of = partial(factored_job, checked, mode=_mode(execution))
+    return execution.run_job(job_of, _REASON, _EACH)
 
 
 @_solved
@@ -384,8 +386,6 @@ def _systems(
 ) -> xr.Dataset:
     modes = RESIDENT_MODES if len(bands) == _TRIDIAGONAL else MODES
     execution = Execution(**given, modes=modes)
-    # A stage of a sequence goes through memory as all of them do.
-    mode = "streamed" if isinstance(execution.cluster, Planning) else execution.mode
     check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
     request = BandedRequest(
         variables=(*bands, rhs),
@@ -398,4 +398,10 @@ def _systems(
         output=execution.place,
     )
     checked = check_banded(request, open_source(dataset))
-    return execution.run_job(partial(solve_job, checked, mode=mode), _REASON, _PASSES)
+    job_of = partial(solve_job, checked, mode=_mode(execution))
+    return execution.run_job(job_of, _REASON, _PASSES)
+
+
+def _mode(execution: Execution) -> str:
+    """Return the mode: a stage of a sequence goes through memory as all of them do."""
+    return "streamed" if isinstance(execution.cluster, Planning) else execution.mode

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.copies import AnyArray
+from halocline_engine.copies import AnyArray, of_device
 
 __all__ = ["Arena", "Dim3", "Kernels", "Library", "Machine", "most_shared", "source_of"]
 
@@ -111,10 +111,13 @@ class Machine(Protocol):
 
 
 class Arena:
-    """Arrays on a machine that live as long as this, such as those of one call."""
+    """Arrays on a machine that live as long as this, such as those of one call.
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    So many `threads` copy them from and to the host.
+    """
+
+    def __init__(self, machine: Machine, threads: int = 1) -> None:
+        self._machine, self._threads = machine, threads
         self._held: list[Any] = []
 
     def new(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> Any:
@@ -132,10 +135,17 @@ class Arena:
         return made
 
     def put(self, host: NDArray[Any]) -> np.uint64:
-        """Return the address of a copy of a host array; it may have fewer dimensions than three."""
+        """Return the address of a copy of a host array; it may have fewer dimensions than three.
+
+        A dense array of the device is used itself.
+        """
+        if of_device(host):
+            self._held.append(host)
+            return np.uint64(cast(Any, host).data.ptr)
         shape = (1,) * (3 - host.ndim) + host.shape
         made = self.new((shape[0], shape[1], shape[2]), host.dtype)
-        self._machine.upload(np.ascontiguousarray(host).reshape(shape).transpose(2, 1, 0), made)
+        batch = np.ascontiguousarray(host).reshape(shape).transpose(2, 1, 0)
+        self._machine.upload(batch, made, self._threads)
         return self.address(made)
 
     def address(self, array: Any) -> np.uint64:
@@ -144,7 +154,12 @@ class Arena:
 
     def get(self, array: Any) -> NDArray[Any]:
         """Return the contents as a host array [outer, row, inner]."""
-        return np.ascontiguousarray(self._machine.download(array).transpose(2, 1, 0))
+        found = self._machine.download(array, None, self._threads)
+        return np.ascontiguousarray(found.transpose(2, 1, 0))
+
+    def like(self, given: NDArray[Any], array: Any) -> NDArray[Any]:
+        """Return an array [outer, row, inner] where another one lies: on the host, or here."""
+        return array.transpose(2, 1, 0) if of_device(given) else self.get(array)
 
 
 class Library:

@@ -9,14 +9,20 @@ from fake_cupy import FakeCupy
 
 from halocline_engine.device import probe
 from halocline_engine.device.cupy_types import cupy
-from halocline_engine.device.probe import DeviceFacts, device_count, device_facts
+from halocline_engine.device.probe import (
+    DeviceFacts,
+    device_bytes,
+    device_count,
+    device_facts,
+    device_number,
+)
 from halocline_engine.errors import DeviceError
 
 
 def test_without_cupy_there_are_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert device_count() == 0
-    for question in (cupy, device_facts):
+    for question in (cupy, device_facts, device_number, device_bytes):
         with pytest.raises(DeviceError) as caught:
             question()
         assert str(caught.value) == (
@@ -46,6 +52,7 @@ def test_facts_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device_count() == 1
     facts = DeviceFacts(0, "Fake 1", "90", 132, 2**37, 50 * 2**20, 1.98e9, 3.35232e12)
     assert device_facts() == facts
+    assert (device_number(), device_bytes()) == (0, 2**37)
     fake.tells = False
     assert device_facts() == replace(facts, clock=0.0, pins=0.0)
 

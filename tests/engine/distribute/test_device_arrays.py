@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
-from numpy.typing import NDArray
+from of_device import OfDevice
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.stores.device import OnDevice
@@ -25,75 +25,6 @@ from halocline_engine.functions.reports.planning import plan_of
 from halocline_engine.functions.run import run
 from halocline_engine.ir.types import Axis
 from halocline_engine.program import compile_program
-
-
-class OfDevice:
-    """What CuPy's arrays are to xarray and NumPy: no array of the host unless `get` is called."""
-
-    def __init__(self, values: NDArray[Any], gets: list[int] | None = None) -> None:
-        self.held = values
-        self.gets: list[int] = [] if gets is None else gets
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.held.shape, "typestr": self.held.dtype.str, "version": 3}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.held.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.held.ndim
-
-    @property
-    def nbytes(self) -> int:
-        return self.held.nbytes
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.held.dtype
-
-    def get(self) -> NDArray[Any]:
-        self.gets.append(self.held.nbytes)
-        return self.held.copy()
-
-    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
-        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
-
-    def __array_function__(self, function: Any, _: Any, given: Any, named: Any) -> OfDevice:
-        return self._like(function(*_bare(given), **_bare(named)))
-
-    def __array_ufunc__(self, function: Any, how: str, *given: Any, **named: Any) -> OfDevice:
-        return self._like(getattr(function, how)(*_bare(given), **_bare(named)))
-
-    def __getitem__(self, index: Any) -> OfDevice:
-        return self._like(self.held[index])
-
-    def __setitem__(self, index: Any, value: OfDevice) -> None:
-        self.held[index] = value.held
-
-    def astype(self, dtype: Any, copy: bool = True) -> OfDevice:
-        return self._like(self.held.astype(dtype, copy=copy))
-
-    def transpose(self, *axes: Any) -> OfDevice:
-        return self._like(self.held.transpose(*axes))
-
-    def squeeze(self, axis: Any) -> OfDevice:
-        return self._like(self.held.squeeze(axis))
-
-    def _like(self, values: Any) -> Any:
-        of_host = type(values) is np.ndarray
-        return OfDevice(cast(Any, values), self.gets) if of_host else values
-
-
-def _bare(given: Any) -> Any:
-    if type(given) in (list, tuple):
-        return type(given)([_bare(one) for one in given])
-    if type(given) is dict:
-        return {name: _bare(one) for name, one in cast("dict[str, Any]", given).items()}
-    return given.held if isinstance(given, OfDevice) else given
-
 
 FIVE = """
 def five(u: Field[float], v: Field[float]):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.copies import of_device
 from halocline_engine.datasets.stores.source import InMemory, Region
 from halocline_engine.datasets.untyped import is_on_device, variable_data
 
-__all__ = ["OnDevice"]
+__all__ = ["BroughtToDevice", "KeptOnDevice", "OnDevice"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,3 +27,28 @@ class OnDevice:
         if is_on_device(self.dataset, name):
             return variable_data(self.dataset, name)[region].data
         return InMemory(self.dataset).read(name, region)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BroughtToDevice:
+    """The same, but `bring` brings what is not on the device there."""
+
+    dataset: xr.Dataset
+    bring: Callable[[NDArray[Any]], Any]
+
+    def read(self, name: str, region: Region) -> Any:
+        """Return a region on the device: a view, where the variable is there."""
+        found = OnDevice(self.dataset).read(name, region)
+        return found if of_device(found) else self.bring(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptOnDevice:
+    """What one block makes of whole variables, which is kept as it is."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
+
+    def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
+        """Keep a variable; its region is all of it."""
+        assert all(part.start == 0 for part in region), "one block makes all of it"
+        self.arrays[name] = values

@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
-from halocline_engine.copies import in_threads
+from halocline_engine.copies import in_threads, of_device
 from halocline_engine.datasets.decoding.bounded import bounded_decoding
 from halocline_engine.datasets.decoding.corruption import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
@@ -31,7 +31,6 @@ from halocline_engine.datasets.stores.netcdf import open_netcdf
 from halocline_engine.datasets.untyped import (
     XARRAY,
     ZARR,
-    is_of_device,
     is_on_device,
     store_dataset,
     variable_data,
@@ -132,7 +131,7 @@ class InMemory:
             raise
         except Exception as error:  # whatever the user's readers and functions do
             raise unreadable(f"'{name}' of the dataset", error) from error
-        values = np.asarray(data.get() if is_of_device(data) else data)
+        values = np.asarray(data.get() if of_device(data) else data)
         return values.astype(native(values.dtype), copy=False)
 
 

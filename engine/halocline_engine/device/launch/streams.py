@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halocline_engine.device.cupy_types import cupy
 
-__all__ = ["SideStream", "new_array", "own_stream", "wait_for_all"]
+__all__ = ["SideStream", "brought", "new_array", "own_stream", "wait_for_all"]
 
 #: Priority of a stream; the driver takes the highest one that there is.
 _HIGHEST = -5
@@ -19,6 +20,11 @@ _HIGHEST = -5
 def wait_for_all() -> None:
     """Wait until all that was queued on the device is complete, on whichever stream."""
     cupy().cuda.runtime.deviceSynchronize()
+
+
+def brought(values: NDArray[Any]) -> Any:
+    """Return an array of CuPy with the values of one of the host."""
+    return cupy().asarray(values)
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

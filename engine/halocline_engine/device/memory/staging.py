@@ -152,6 +152,8 @@ def _each(
     def begin() -> None:
         cuda.runtime.setDevice(device)
 
+    begin()  # this thread may launch kernels next, and have asked nothing of the device yet
+
     def one(part: tuple[slice, slice]) -> None:
         with stream:
             work(*part)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.device.probe import device_facts
+from halocline_engine.device.probe import device_bytes
 from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.communicators.local import LocalCommunicator, Mailbox
 from halocline_engine.distribute.executors.base import POLL, Done, T
@@ -124,7 +124,7 @@ class LocalPool:
 
 def usable_device_memory(target: str) -> int | None:
     """Return the bytes of this process's device that blocks may take; None without a device."""
-    return int(device_facts().memory * _SHARE) if TARGETS[target].on_device else None
+    return int(device_bytes() * _SHARE) if TARGETS[target].on_device else None
 
 
 def host_memory() -> int:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.memory.reached import reach_results
 from halocline_engine.datasets.names import check_results
+from halocline_engine.datasets.stores.device import BroughtToDevice, KeptOnDevice
 from halocline_engine.datasets.stores.result import (
     assemble,
     consolidate,
@@ -35,6 +36,7 @@ from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, cre
 from halocline_engine.datasets.stores.source import InMemory, Opened, Source
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.device.launch.streams import brought, wait_for_all
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.jobs.blocking import chunks_within
@@ -132,7 +134,8 @@ class Blockwise:
     from a folder for what they hand on, which is None where all run in this process and are not to
     go through stores (`in_stores`). It may make each one when the one before has ended. Of its
     `steps` so many `steps_done`, in `passes_done`, need not be made: these are not among `stages`.
-    Instead of both it may be `ranked`: its data stay in memory. Its kernels make so many
+    Instead of both it may be `ranked`: its data stay in memory; or one block has all, and reads and
+    makes arrays of the device of this process (`on_device`). Its kernels make so many
     floating-point `operations` in all; 0 where it only moves values.
     """
 
@@ -157,6 +160,7 @@ class Blockwise:
     passes_done: int = 0
     ranked: Ranked | None = None
     operations: int = 0
+    on_device: bool = False
 
     @property
     def grid(self) -> Grid:
@@ -198,6 +202,11 @@ def run_blockwise(
 def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
     """Run the passes of a job, which may be the last ones of several, and return its result."""
     pool = passes.pool
+    if job.on_device:
+        wait_for_all()  # streams of the caller may still be writing there
+        kept = KeptOnDevice()
+        source = BroughtToDevice(job.opened.dataset, brought)
+        return _in_memory(job, passes, source, kept, kept.arrays, None)
     with ExitStack() as stack:
         parent = None if job.output is None else job.output.parent
         made = stack.enter_context(temporary_folder(parent))
@@ -306,7 +315,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
 def _held(job: Blockwise, pool: Pool) -> int:
     """Return the bytes of the result that stay in this process while blocks are computed there."""
     stored = job.output is not None or _in_store(job, pool)
-    return 0 if stored else field_bytes(job.uses, job.grid)
+    return 0 if stored or job.on_device else field_bytes(job.uses, job.grid)
 
 
 def _in_store(job: Blockwise, pool: Pool) -> bool:

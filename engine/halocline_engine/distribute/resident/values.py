@@ -8,12 +8,11 @@ import numpy as np
 
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.base import Array
-from halocline_engine.copies import AnyArray, copying_threads
+from halocline_engine.copies import AnyArray, copying_threads, of_device
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.datasets.memory.lying import cells_in, part_in
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Region, Source
-from halocline_engine.datasets.untyped import is_of_device
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.grid.boundary import Line
@@ -52,7 +51,7 @@ def load_field(
     if part is None or lacks:
         values = read_box(source, variable, use, grid, block, inside)
         count = values.nbytes
-        if is_of_device(values):
+        if of_device(values):
             into[...] = values[point]
         else:
             memory.upload(values[point], into, copying_threads(len(job.blocks)))
@@ -83,7 +82,7 @@ def save_field(
         return job.write(sink, name, use, block, fields.download(array, source))
     own, frame = fields.cells.own[source], fields.cells.frames[source]
     view = array[tuple(span.within(whole) for span, whole in zip(own, frame, strict=True))]
-    if is_of_device(found):
+    if of_device(found):
         return job.write(sink, name, use, block, view)
     cells = to_grid(found, use, grid)[(*(0,) * len(grid.extra), ...)]
     fields.executable.memory.download(view, cells, copying_threads(len(job.blocks)))

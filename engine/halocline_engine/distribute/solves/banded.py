@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.copies import dense, of_device
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
+from halocline_engine.device.launch.streams import own_stream, wait_for_all
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
@@ -20,6 +23,8 @@ from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
+from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
+from halocline_engine.kernels.tridiagonal.cuda_pieces import solve_on_device
 from halocline_engine.kernels.tridiagonal.judging import judge_band
 from halocline_engine.kernels.tridiagonal.pieces import Bands, cut_rows, judge, solve_rows
 from halocline_engine.kernels.tridiagonal.pivoting import settled
@@ -85,15 +90,23 @@ class Systems:
 class BandedWork(Systems):
     """Work of a worker on a block: all rows of some systems.
 
-    Long tridiagonal systems are solved by pieces of `piece` rows, unless with `pivoting`.
+    Long tridiagonal systems are solved by pieces of `piece` rows, unless with `pivoting`. Blocks
+    may be arrays of CuPy, `on_device`, and so is what is made of them.
     """
 
     pivoting: bool
     piece: int
+    on_device: bool = False
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
         task = Task(block, cancelled)
+        with own_stream() if self.on_device else nullcontext():
+            self._run(task)
+        return task.report()
+
+    def _run(self, task: Task) -> None:
+        block = task.block
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
         shape = tuple(span.size for span in block.extra)
@@ -101,6 +114,8 @@ class BandedWork(Systems):
         with task.computing():
             solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
             solved, error = solve(read, shape, batch)
+            if self.on_device:
+                wait_for_all()
         values: dict[str, NDArray[Any]] = {self.name: solved.solution.reshape(shape)}
         over = tuple(dim for dim in self.dims if dim != self.dim)
         systems = [spans[dim].size for dim in over]
@@ -110,7 +125,6 @@ class BandedWork(Systems):
         for name, array in values.items():
             kept = self.dims if name == self.name else over
             task.write(self.sink, name, region_of(kept, spans), array)
-        return task.report()
 
     def _tridiagonal(
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
@@ -139,13 +153,18 @@ class BandedWork(Systems):
         solver = self.solver
         if self._constant(batch[1]):
             one = (1, batch[1], 1)
-            lower, diagonal, upper = (np.ascontiguousarray(a).reshape(one) for a in read[:3])
-            rhs = np.ascontiguousarray(read[3]).reshape(batch)
+            lower, diagonal, upper = (dense(a).reshape(one) for a in read[:3])
+            rhs = dense(read[3]).reshape(batch)
             solved = _constant(solver, lower, diagonal, upper, rhs)
             return solved, (lower, diagonal, upper, rhs)
         bands = dense_bands(read, shape, batch)
         if self.pivoting:
             return solver.solve(*bands, periodic=self.periodic, pivoting=True), bands
+        pieces = cut_rows(batch[1], periodic=self.periodic, size=self.piece)
+        if pieces.count > 1 and of_device(bands[3]):
+            kernels, how = cast(CudaTridiagonal, solver), {"contiguous": self.contiguous}
+            found = solve_on_device(kernels, bands, pieces, periodic=self.periodic, **how)
+            return found, bands
         return solve_rows(solver, bands, periodic=self.periodic, size=self.piece), bands
 
     def _constant(self, rows: int) -> bool:
@@ -210,7 +229,7 @@ def repeated(
     What need not be repeated stays writeable, if it is: Numba compiles once more for what is not.
     """
     whole = [a if a.shape == shape else np.broadcast_to(a, shape) for a in read]
-    return [np.ascontiguousarray(a).reshape(batch) for a in whole]
+    return [dense(a).reshape(batch) for a in whole]
 
 
 def residual_of(bands: Bands, solution: NDArray[Any], *, periodic: bool) -> NDArray[np.float64]:

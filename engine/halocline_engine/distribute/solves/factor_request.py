@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
+from halocline_engine.datasets.stores.device import BroughtToDevice
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
+from halocline_engine.device.launch.streams import brought
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.blocking import (
     Cut,
@@ -31,6 +34,7 @@ from halocline_engine.distribute.solves.factored import (
     FactoredWork,
     FactorWork,
 )
+from halocline_engine.distribute.solves.on_device import one_block, stays, with_note
 from halocline_engine.distribute.solves.request import bands_of, chunks_in, sizes_of
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.operations import CORRECTING, FACTORING, SOLVING
@@ -128,11 +132,19 @@ def check_factor(request: FactorRequest, opened: Opened) -> CheckedFactor:
     return CheckedFactor(request, opened, (found[0], found[1], found[2]), sizes, dtype)
 
 
-def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
+def factor_job(
+    checked: CheckedFactor, pool: Pool, target: str, mode: str = "streamed"
+) -> Blockwise:
     """Return the job: blocks of whole matrices that fit. Raises `CapacityError`."""
     request, sizes = checked.request, checked.sizes
-    reading = reading_of(checked.opened, request.variables)
-    cut = _cut(checked.opened, checked.bands[-1], request.dim, request, pool, target, reading)
+    opened, band, names = checked.opened, checked.bands[-1], request.variables
+    size, plain = _bytes_on_device(checked.dtype, sizes), _plain(request, mode)
+    on_device = stays(opened, names, pool, target, size, plain=plain)
+    if on_device:
+        cut = one_block(sizes, size)
+    else:
+        reading = reading_of(opened, names)
+        cut = _cut(opened, band, request.dim, request, pool, target, reading)
 
     def work(source: Source, sink: Sink) -> FactorWork:
         return FactorWork(
@@ -143,6 +155,7 @@ def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
             sink=sink,
             target=target,
             periodic=request.periodic,
+            on_device=on_device,
         )
 
     block = dict(zip(sizes, cut.block, strict=True))
@@ -160,7 +173,7 @@ def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
     if request.periodic:
         outputs.append(output("share", over, checked.dtype, {"long_name": _ABOUT["share"]}))
     outputs.append(output("status", over, "uint8", status_attributes()))
-    return Blockwise(
+    job = Blockwise(
         opened=checked.opened,
         sizes=sizes,
         reads=request.variables,
@@ -172,7 +185,9 @@ def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
         projected=cut.projected,
         output=request.output,
         operations=(FACTORING + (SOLVING if request.periodic else 0)) * math.prod(sizes.values()),
+        on_device=on_device,
     )
+    return with_note(job, names)
 
 
 def check_solve(request: SolveRequest, opened: Opened, factors: Opened) -> CheckedSolve:
@@ -216,16 +231,18 @@ def _held(factors: Opened) -> xr.DataArray:
     )
 
 
-def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
+def factored_job(
+    checked: CheckedSolve, pool: Pool, target: str, mode: str = "streamed"
+) -> Blockwise:
     """Return the job: a pass for each right-hand side. Raises `CapacityError`."""
-    request, sizes = checked.request, checked.sizes
+    request, sizes, names = checked.request, checked.sizes, [band.name for band in checked.rhs]
     check_wanted(sizes, checked.dim, request.chunks)
-    cuts = {
-        band.name: _cut(
-            checked.opened, band, checked.dim, request, pool, target, _read_with(checked, band)
-        )
-        for band in checked.rhs
-    }
+    size, plain = _bytes_on_device(checked.dtype, sizes), _plain(request, mode)
+    on_device = stays(checked.opened, names, pool, target, size, plain=plain)
+    if on_device:
+        cuts = {band.name: _whole(checked, band) for band in checked.rhs}
+    else:
+        cuts = {band.name: _cut_for(checked, band, pool, target) for band in checked.rhs}
 
     read = [*FACTORS, "status", *(OF_CORNERS if checked.periodic else ())]
 
@@ -233,7 +250,9 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
         place = (folder or Path()) / "factors"
         with ExitStack() as stack:
             held = [PREFIX + name for name in read]
-            factors = readable(checked.factors, held, pool, stack, place)
+            factors: Source = readable(checked.factors, held, pool, stack, place)
+            if on_device:
+                factors = BroughtToDevice(checked.factors.dataset, brought)
             for band in checked.rhs:
                 work = FactoredWork(
                     factors=factors,
@@ -246,34 +265,53 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
                     periodic=checked.periodic,
                     name=request.names[band.name],
                     status=f"{request.names[band.name]}_status",
+                    on_device=on_device,
                 )
                 yield Stage(work, cuts[band.name].blocks)
 
-    names = ", ".join(f"'{band.name}'" for band in checked.rhs)
-    return Blockwise(
+    listed = ", ".join(f"'{name}'" for name in names)
+    job = Blockwise(
         opened=checked.opened,
         sizes=sizes,
-        reads=tuple(band.name for band in checked.rhs),
+        reads=tuple(names),
         outputs=tuple(
             output for band in checked.rhs for output in _solved(checked, band, cuts[band.name])
         ),
         blocks=cuts[checked.rhs[0].name].blocks,
         work=None,
-        what=f"tridiagonal systems of {names} along '{checked.dim}', with factors",
+        what=f"tridiagonal systems of {listed} along '{checked.dim}', with factors",
         target=target,
         projected=max(cut.projected for cut in cuts.values()),
         output=request.output,
         operations=checked.operations,
         passes=len(checked.rhs),
         stages=stages,
+        on_device=on_device,
     )
+    return with_note(job, names)
 
 
-def _read_with(checked: CheckedSolve, band: Band) -> Reading:
-    """Return what a block of a right-hand side reads, with its factors."""
+def _plain(request: FactorRequest | SolveRequest, mode: str) -> bool:
+    return mode == "auto" and request.output is None and not request.chunks
+
+
+def _bytes_on_device(dtype: str, sizes: Mapping[str, int]) -> int:
+    return _ON_DEVICE * math.prod(sizes.values()) * np.dtype(dtype).itemsize
+
+
+def _whole(checked: CheckedSolve, band: Band) -> Cut:
+    """Return a right-hand side as one block."""
+    sizes = {dim: checked.sizes[dim] for dim in band.dims}
+    return one_block(sizes, _bytes_on_device(checked.dtype, sizes))
+
+
+def _cut_for(checked: CheckedSolve, band: Band, pool: Pool, target: str) -> Cut:
+    """Return blocks of a right-hand side, which read its factors as well."""
     held = [str(name) for name in checked.factors.dataset.data_vars]
     factors = reading_of(checked.factors, (name for name in held if name.startswith(PREFIX)))
-    return Reading((*reading_of(checked.opened, [band.name]).variables, *factors.variables))
+    own = reading_of(checked.opened, [band.name])
+    reading = Reading((*own.variables, *factors.variables))
+    return _cut(checked.opened, band, checked.dim, checked.request, pool, target, reading)
 
 
 def _solved(checked: CheckedSolve, band: Band, cut: Cut) -> tuple[Output, Output]:

@@ -28,6 +28,7 @@ from halocline_engine.distribute.jobs.blocking import (
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Stage
 from halocline_engine.distribute.jobs.reading import reading_of
+from halocline_engine.distribute.solves.on_device import with_note
 from halocline_engine.distribute.solves.pieces import (
     BETWEEN,
     Across,
@@ -41,6 +42,7 @@ from halocline_engine.distribute.solves.request import (
     CheckedBanded,
     banded_job,
     chunks_of,
+    job_on_device,
     outputs_of,
     systems_of,
 )
@@ -69,10 +71,16 @@ def solve_job(checked: CheckedBanded, pool: Pool, target: str, mode: str = "stre
     Pentadiagonal systems are solved whole, and so are those with pivoting, where each row depends
     on all rows before it.
     """
-    request, rows = checked.request, checked.sizes[checked.request.dim]
-    pieces = cut_rows(rows, periodic=request.periodic, size=PIECE)
     if not _systems(checked):
         mode = "streamed"
+    found = job_on_device(checked, pool, target) if mode == "auto" else None
+    job = found or _job_by_host(checked, pool, target, mode)
+    return with_note(job, checked.request.variables)
+
+
+def _job_by_host(checked: CheckedBanded, pool: Pool, target: str, mode: str) -> Blockwise:
+    request, rows = checked.request, checked.sizes[checked.request.dim]
+    pieces = cut_rows(rows, periodic=request.periodic, size=PIECE)
     if mode == "resident":
         check_resident(checked, pieces)
         found = stay(checked, pieces, pool, target)

@@ -20,6 +20,7 @@ from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import (
     TASKS_PER_WORKER,
+    Cut,
     batch_memory,
     check_reading,
     cut_batch,
@@ -27,6 +28,7 @@ from halocline_engine.distribute.jobs.blocking import (
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.solves.banded import Band, BandedWork, Systems
+from halocline_engine.distribute.solves.on_device import one_block, stays
 from halocline_engine.distribute.solves.tree import TreeWork, pieces_of
 from halocline_engine.errors import ArgumentError, CapacityError, FieldError
 from halocline_engine.kernels.operations import (
@@ -51,6 +53,7 @@ __all__ = [
     "check_tree",
     "chunks_in",
     "chunks_of",
+    "job_on_device",
     "outputs_of",
     "sizes_of",
     "systems_of",
@@ -199,9 +202,28 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
     room = batch_memory(pool, target, held * row, _ON_DEVICE * row, result)
     reading = reading_of(checked.opened, request.variables)
     cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room, reading)
+    return _of_whole_systems(checked, target, cut)
+
+
+def job_on_device(checked: CheckedBanded, pool: Pool, target: str) -> Blockwise | None:
+    """Return the job of systems that stay on the device of this process; None if they do not."""
+    request = checked.request
+    size = _ON_DEVICE * math.prod(checked.sizes.values()) * np.dtype(checked.dtype).itemsize
+    # The host puts periodic systems in another order for pivoting.
+    folded = request.pivoting and request.periodic
+    plain = request.output is None and not request.chunks and not folded
+    if not stays(checked.opened, request.variables, pool, target, size, plain=plain):
+        return None
+    return _of_whole_systems(checked, target, one_block(checked.sizes, size), on_device=True)
+
+
+def _of_whole_systems(
+    checked: CheckedBanded, target: str, cut: Cut, *, on_device: bool = False
+) -> Blockwise:
+    request, sizes, dim = checked.request, checked.sizes, checked.request.dim
 
     def work(source: Source, sink: Sink) -> BandedWork:
-        how = {"pivoting": request.pivoting, "piece": PIECE}
+        how = {"pivoting": request.pivoting, "piece": PIECE, "on_device": on_device}
         return systems_of(BandedWork, checked, source, sink, target, **how)
 
     return Blockwise(
@@ -216,6 +238,7 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
         projected=cut.projected,
         output=request.output,
         operations=checked.operations,
+        on_device=on_device,
     )
 
 

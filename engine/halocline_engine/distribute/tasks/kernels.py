@@ -21,9 +21,9 @@ def device_index(target: str) -> int:
     """Return the number of the current device, or -1 where the target needs none."""
     if not TARGETS[target].on_device:
         return -1
-    from halocline_engine.device.probe import device_facts
+    from halocline_engine.device.probe import device_number
 
-    return device_facts().index
+    return device_number()
 
 
 @functools.lru_cache(maxsize=8)

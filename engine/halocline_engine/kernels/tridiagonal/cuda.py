@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from halocline_engine.copies import copying_threads, of_device
 from halocline_engine.kernels.machine import Arena, Library, Machine
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.launching import (
@@ -167,7 +168,9 @@ class CudaTridiagonal:
 
     `contiguous` says how systems are solved, whatever part of a batch a call gets (default: as they
     lie). Methods with addresses queue work on the current stream and return; the others take and
-    return host arrays as the other targets do.
+    return host arrays as the other targets do. `solve`, `factor`, `solve_factored` and
+    `solve_pentadiagonal` take dense arrays of the device as well: then they queue their work, and
+    what they return is there.
     """
 
     def __init__(
@@ -180,7 +183,7 @@ class CudaTridiagonal:
     ) -> None:
         self.machine, self._most_shared = machine, most_shared
         self._prepared = _Prepared(library, most_shared)
-        self._contiguous = contiguous
+        self._contiguous, self._threads = contiguous, copying_threads(1)
 
     def solve(
         self, *bands: *TridiagonalBands, periodic: bool = False, pivoting: bool = False
@@ -193,7 +196,7 @@ class CudaTridiagonal:
             return Solved(rhs.copy(), np.zeros((layout.outer, layout.inner), np.uint8))
         if pivoting and periodic:
             return self._folded(bands)
-        arena = Arena(self.machine)
+        arena = Arena(self.machine, self._threads)
         given = tuple(arena.put(array) for array in bands)
         found = arena.new(layout.shape, rhs.dtype)
         status = arena.new((1, layout.outer, layout.inner), np.dtype(np.uint8))
@@ -204,7 +207,7 @@ class CudaTridiagonal:
             self.contiguous(layout, places, arena)
         else:
             self.interleaved(layout, places, arena)
-        return Solved(arena.get(found), arena.get(status)[0])
+        return Solved(arena.like(rhs, found), arena.like(rhs, status)[0])
 
     def interleaved(
         self, layout: Layout, places: tuple[Address, ...], arena: Arena, plan: Plan | None = None
@@ -249,26 +252,29 @@ class CudaTridiagonal:
         """Eliminate the coefficients; the result serves any number of right-hand sides."""
         check_batch({"lower": lower, "upper": upper}, diagonal)
         layout = Layout(*diagonal.shape, dtype=diagonal.dtype.name)
-        arena = Arena(self.machine)
+        arena = Arena(self.machine, self._threads)
         bands = [arena.new(layout.shape, diagonal.dtype) for _ in range(3)]
-        for host, band in zip((lower, diagonal, upper), bands, strict=True):
-            self.machine.upload(np.ascontiguousarray(host).transpose(2, 1, 0), band)
+        for given, band in zip((lower, diagonal, upper), bands, strict=True):
+            if of_device(given):
+                band[...] = given.transpose(2, 1, 0)
+            else:
+                self.machine.upload(np.ascontiguousarray(given).transpose(2, 1, 0), band)
         arguments = (*(arena.address(band) for band in bands), *layout.numbers)
         plan = plan_factored(layout, self._most_shared, shared=False)
         self._queue("prefactored.cu", "factor", plan, layout.systems, arguments)
-        low, reciprocal, scaled = (arena.get(band) for band in bands)
+        low, reciprocal, scaled = (arena.like(diagonal, band) for band in bands)
         return Factored(low, reciprocal, scaled)
 
     def solve_factored(self, factored: Factored, rhs: Batch) -> Batch:
         """Solve a batch with coefficients that were eliminated before."""
         check_batch({"lower": factored.lower}, rhs, shared=factored.shared)
         layout = Layout(*rhs.shape, dtype=rhs.dtype.name)
-        arena = Arena(self.machine)
+        arena = Arena(self.machine, self._threads)
         bands = (factored.lower, factored.reciprocal, factored.upper)
         places = tuple(arena.put(array) for array in (*bands, rhs))
         found = arena.new(layout.shape, rhs.dtype)
         self.prefactored(layout, (*places, arena.address(found)), shared=factored.shared)
-        return arena.get(found)
+        return arena.like(rhs, found)
 
     def prefactored(
         self,
@@ -286,7 +292,7 @@ class CudaTridiagonal:
         """Return the equations of the ends of each piece of rows, as the reference does."""
         check_bands(bands)
         (outer, rows, inner), dtype = bands[3].shape, bands[3].dtype
-        arena = Arena(self.machine)
+        arena = Arena(self.machine, self._threads)
         found = arena.new((6, outer, inner), dtype)
         places = (*(arena.put(array) for array in bands), arena.address(found))
         self.reduce(Layout(outer, rows, inner, dtype.name), places)()
@@ -322,7 +328,7 @@ class CudaTridiagonal:
         check_bands(bands)
         rhs = bands[5]
         layout = Layout(*rhs.shape, dtype=rhs.dtype.name)
-        arena = Arena(self.machine)
+        arena = Arena(self.machine, self._threads)
         places = tuple(arena.put(array) for array in bands)
         found = arena.new(layout.shape, rhs.dtype)
         room = arena.new((4 if pivoting else 2, layout.rows, layout.systems), rhs.dtype)
@@ -332,7 +338,7 @@ class CudaTridiagonal:
         arguments = (*places, arena.address(found), arena.address(room), *layout.numbers)
         file, name = ("pivoted", "pivoted_band") if pivoting else ("pentadiagonal",) * 2
         self._queue(f"{file}.cu", name, plan, layout.systems, arguments)
-        return arena.get(found)
+        return arena.like(rhs, found)
 
     def _queue(
         self, file: str, name: str, plan: Plan, threads: int, arguments: tuple[Any, ...]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.copies import AnyArray, copy, near, reshaped
+from halocline_engine.copies import AnyArray, copy, near, of_device, reshaped
+from halocline_engine.far_memory import FarArray
 from halocline_engine.kernels.machine import Arena, Machine
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
@@ -23,8 +24,9 @@ from halocline_engine.kernels.tridiagonal.pieces import (
     judge_pieces,
     verdict,
 )
+from halocline_engine.kernels.tridiagonal.problem import Solved
 
-__all__ = ["DevicePieces"]
+__all__ = ["DevicePieces", "solve_on_device"]
 
 _FOUND = np.uint8(Status.FAILED.value | Status.NOT_FINITE.value)
 _OF_ROWS = np.uint8(~Status.FAILED.value & 0xFF)
@@ -34,8 +36,8 @@ _BYTE = np.dtype(np.uint8)
 class DevicePieces:
     """Pieces of as many rows each, from when they are read until they are solved, which is once.
 
-    `bands` are lower, diagonal, upper and rhs of the host, taken one after the other and copied by
-    so many `threads`. The host keeps them to compute the `residual` only.
+    `bands` are lower, diagonal, upper and rhs, taken one after the other: of the host, from which
+    so many `threads` copy, or of the device. The host keeps them to compute the `residual` only.
     """
 
     def __init__(
@@ -75,10 +77,13 @@ class DevicePieces:
         layout = Layout(outer * self._count, rows // self._count, inner, band.dtype.name)
         self._outer, self._inner, self._layout = outer, inner, layout
         self._arrays.append(self._new(layout.shape))
-        batch = reshaped(band, layout.shape)
-        if batch is None:
-            batch = np.reshape(near(band), layout.shape)
-        self._machine.upload(batch.transpose([2, 1, 0]), self._arrays[-1], self._threads)
+        if isinstance(band, FarArray) or not of_device(band):
+            batch = reshaped(band, layout.shape)
+            if batch is None:
+                batch = np.reshape(near(band), layout.shape)
+            self._machine.upload(batch.transpose([2, 1, 0]), self._arrays[-1], self._threads)
+        else:
+            self._arrays[-1][...] = band.reshape(layout.shape).transpose(2, 1, 0)
         return band if keep else None
 
     @property
@@ -168,8 +173,48 @@ class DevicePieces:
         return tuple(self._address(array) for array in self._arrays)
 
 
+def solve_on_device(
+    kernels: CudaTridiagonal, bands: Bands, pieces: Pieces, *, periodic: bool, contiguous: bool
+) -> Solved:
+    """Solve long systems whose bands are arrays of the device; see `pieces.solve_rows`."""
+    rhs = bands[3]
+    outer, _, inner = rhs.shape
+    ends = DeviceEnds(kernels, Layout(outer, pieces.count, inner, rhs.dtype.name, periodic))
+    held: list[tuple[slice, DevicePieces]] = []
+    for first, past in pieces.alike(0, pieces.count):
+        at = slice(pieces.start(first), pieces.start(past))
+        own = DevicePieces(
+            kernels,
+            pieces,
+            first,
+            past,
+            (band[:, at] for band in bands),
+            periodic=periodic,
+            residual=False,
+            contiguous=contiguous,
+        )
+        own.prepare(ends)
+        own.reduce()
+        ends.equations(first, past)[...] = own.equations
+        held.append((at, own))
+    ends.solve()
+    solution, said = np.empty_like(rhs), list[NDArray[np.uint8]]()
+    for at, own in held:
+        own.solve()
+        own.complete()
+        said.append(own.take(solution[:, at]).status)
+    status = verdict(np.concatenate(said, axis=1), 1)
+    arena = Arena(kernels.machine)
+    there = arena.new((1, outer, inner), _BYTE)
+    kernels.machine.upload(status[None].transpose(2, 1, 0), there)
+    return Solved(solution, arena.like(rhs, there)[0])
+
+
 def _bring(machine: Machine, found: Any, into: AnyArray, layout: Layout, threads: int) -> None:
     """Bring a solution to where it shall be."""
+    if not isinstance(into, FarArray) and of_device(into):
+        into[...] = found.transpose(2, 1, 0).reshape(into.shape)
+        return
     place = reshaped(into, layout.shape)
     target = np.empty(layout.shape, layout.dtype) if place is None else place
     machine.download(found, target.transpose([2, 1, 0]), threads)

@@ -7,24 +7,27 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import of_device
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal.problem import Batch
 
 __all__ = ["judge_band", "slabs"]
 
-# Elements that are looked at together, so that what is made meanwhile is small.
-_AT_ONCE = 1 << 18
+# Elements that are looked at together, so that what is made meanwhile is small; on a device as many
+# as keep it busy.
+_AT_ONCE, _AT_ONCE_ON_DEVICE = 1 << 18, 1 << 22
 
 
-def slabs(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+def slabs(batch: Batch) -> Iterator[tuple[slice, slice]]:
     """Yield slices of outer and inner that cover a batch [outer, row, inner], each a small part.
 
-    >>> list(slabs((3, 1 << 18, 2)))[:2]
+    >>> list(slabs(np.empty((3, 1 << 18, 2))))[:2]
     [(slice(0, 1, None), slice(0, 1, None)), (slice(0, 1, None), slice(1, 2, None))]
     """
-    outer, rows, inner = shape
-    width = max(1, min(inner, _AT_ONCE // rows))
-    depth = max(1, _AT_ONCE // (rows * width))
+    outer, rows, inner = batch.shape
+    most = _AT_ONCE_ON_DEVICE if of_device(batch) else _AT_ONCE
+    width = max(1, min(inner, most // rows))
+    depth = max(1, most // (rows * width))
     for o in range(0, outer, depth):
         for i in range(0, inner, width):
             yield slice(o, o + depth), slice(i, i + width)
@@ -38,9 +41,10 @@ def judge_band(
     `bands` are those of a square matrix from the lowest to the highest, as many below the diagonal
     as above it. Elements that would lie outside of the matrix are not read.
     """
-    status = np.empty((rhs.shape[0], rhs.shape[2]), np.uint8)
-    error = np.empty(status.shape)
-    for o, i in slabs(rhs.shape):
+    of_systems = (rhs.shape[0], rhs.shape[2])
+    status = np.empty_like(rhs, np.uint8, shape=of_systems)
+    error = np.empty_like(rhs, np.float64, shape=of_systems)
+    for o, i in slabs(rhs):
         at = (o, slice(None), i)
         found = _judge([band[at] for band in bands], rhs[at], solution[at])
         status[o, i], error[o, i] = found

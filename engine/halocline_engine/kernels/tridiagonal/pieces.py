@@ -277,9 +277,11 @@ def judge(
     inner]. Without `residual`, the last two are not computed.
     """
     outer, _, inner = solution.shape
-    status = np.empty((outer, inner), np.uint8)
-    missing, scale = np.zeros((outer, inner)), np.zeros((outer, inner))
-    for there in slabs(solution.shape):
+    of_systems = (outer, inner)
+    status = np.empty_like(solution, np.uint8, shape=of_systems)
+    missing = np.zeros_like(solution, np.float64, shape=of_systems)
+    scale = np.zeros_like(missing)
+    for there in slabs(solution):
         at = (there[0], slice(None), there[1])
         here = [band[at] for band in bands]
         status[there] = reference.diagnose(
