@@ -23,7 +23,7 @@ from diffusion import limited_diffusion
 from local_service import running_service
 from picture import draw
 
-from halocline import Client
+from halocline import Client, Plan
 
 STRENGTH = 1 / 32
 BOUNDARY = {"x": "periodic", "y": "edge"}
@@ -56,16 +56,17 @@ def main() -> None:
         with watch.part("start"):
             own = running_service(output / "service")
             url = options.url or stack.enter_context(own)
-        target = _compute(url, before, options, watch)
+        plan = _compute(url, before, options, watch)
     after = xr.open_zarr(output / "result.zarr", chunks=None)
-    title = f"Flux-limited diffusion of sea-surface temperature, {options.steps} steps, on {target}"
+    steps, target = options.steps, plan["target"]
+    title = f"Flux-limited diffusion of sea-surface temperature, {steps} steps, on {target}"
     with watch.part("draw"):
         draw(before["tos"], after["diffused"], output / "demo.png", title=title)
-    _report(before["tos"], after["diffused"], output, target, watch)
+    _report(before["tos"], after["diffused"], output, plan, watch)
 
 
-def _compute(url: str, before: xr.Dataset, options: argparse.Namespace, watch: Watch) -> str:
-    """Send the job, wait for it, copy its result, and return the target that it ran on."""
+def _compute(url: str, before: xr.Dataset, options: argparse.Namespace, watch: Watch) -> Plan:
+    """Send the job, wait for it, copy its result, and return its plan."""
     with Client(url) as client:
         with watch.part("upload"):
             reference = client.upload(before)
@@ -83,17 +84,19 @@ def _compute(url: str, before: xr.Dataset, options: argparse.Namespace, watch: W
             job.result_url(progress=True)
         with watch.part("fetch"):
             job.download(options.output / "result.zarr")
-        return str(job.plan()["target"])
+        return job.plan()
 
 
 def _report(
-    before: xr.DataArray, after: xr.DataArray, output: Path, target: str, watch: Watch
+    before: xr.DataArray, after: xr.DataArray, output: Path, plan: Plan, watch: Watch
 ) -> None:
     """Say where the results are, how long it took, and what the sea kept."""
     after = after.transpose(*before.dims)
     same_land = bool((np.isnan(after) == np.isnan(before)).all())
     change = abs(float(after.sum() - before.sum()) / float(before.sum()))
-    print(f"It ran on the target '{target}'.")
+    print(
+        f"It ran on the target '{plan['target']}' in the mode '{plan['mode']}': {plan['reason']}."
+    )
     print("Seconds: " + ", ".join(f"{name} {s:.1f}" for name, s in watch.seconds.items()) + ".")
     print(f"Land is {'unchanged' if same_land else 'CHANGED'}.")
     print(f"The sum over the sea changed by {change:.1e} of itself.")

@@ -26,7 +26,7 @@ from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 from halocline_engine.kernels.tridiagonal.cuda_pieces import solve_on_device
 from halocline_engine.kernels.tridiagonal.judging import judge_band
-from halocline_engine.kernels.tridiagonal.pieces import Bands, cut_rows, judge, solve_rows
+from halocline_engine.kernels.tridiagonal.pieces import Bands, PieceSolver, cut_rows, solve_rows
 from halocline_engine.kernels.tridiagonal.pivoting import settled
 from halocline_engine.kernels.tridiagonal.problem import Solved
 
@@ -133,7 +133,7 @@ class BandedWork(Systems):
         solved, bands = self._solve(read, shape, batch)
         if not self.residual:
             return solved, np.empty(0)
-        return solved, residual_of(bands, solved.solution, periodic=self.periodic)
+        return solved, residual_of(self.solver, bands, solved.solution, periodic=self.periodic)
 
     def _pentadiagonal(
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
@@ -232,16 +232,17 @@ def repeated(
     return [dense(a).reshape(batch) for a in whole]
 
 
-def residual_of(bands: Bands, solution: NDArray[Any], *, periodic: bool) -> NDArray[np.float64]:
+def residual_of(
+    solver: PieceSolver, bands: Bands, solution: NDArray[Any], *, periodic: bool
+) -> NDArray[np.float64]:
     """Return the backward error of each system, indexed [outer, inner]."""
     around = (solution[:, -1:], solution[:, :1])
     if not periodic:
         bands = _apart(bands)
         around = (np.zeros_like(around[0]), np.zeros_like(around[1]))
-    whole = tuple(np.broadcast_to(band, solution.shape) for band in bands)
-    _, missing, scale = judge(
-        (whole[0], whole[1], whole[2], whole[3]), solution, around, residual=True
-    )
+    lower, diagonal, upper, rhs = (np.broadcast_to(band, solution.shape) for band in bands)
+    solved = (lower, diagonal, upper, rhs, solution)
+    _, missing, scale = solver.judge(*solved, beside=around, residual=True)
     return backward_error(missing, scale)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
@@ -14,7 +16,7 @@ from halocline_engine.distribute.tasks.kernels import current, device_index
 if TYPE_CHECKING:
     from halocline_engine.kernels.tree.problem import Solved as TreeSolved
     from halocline_engine.kernels.tree.topology import Forest
-    from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
+    from halocline_engine.kernels.tridiagonal.problem import Factored, Solved, SolvedBands
 
 __all__ = ["TreeSolver", "TridiagonalSolver", "tree_solver", "tridiagonal_solver"]
 
@@ -47,6 +49,12 @@ class TridiagonalSolver(Protocol):
 
     def ends(self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array) -> _Array:
         """Return the equations of the ends of pieces of rows."""
+        ...
+
+    def judge(
+        self, *solved: *SolvedBands, beside: Sequence[_Array], residual: bool
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+        """Return what is said of solutions."""
         ...
 
     def solve_pentadiagonal(

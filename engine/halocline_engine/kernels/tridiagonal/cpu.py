@@ -6,17 +6,20 @@ result does not depend on how many systems there are or how they are spread over
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.kernels.threads import spread
+from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.cpu_pivoting import (
     pivoted_band_systems,
     pivoted_systems,
 )
 from halocline_engine.kernels.tridiagonal.cpu_tiles import njit, over_tiles, thread_count, tile_at
+from halocline_engine.kernels.tridiagonal.judging import slabs
 from halocline_engine.kernels.tridiagonal.pivoting import fold, settled, unfold
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
@@ -29,12 +32,22 @@ from halocline_engine.kernels.tridiagonal.problem import (
     check_batch,
 )
 
-__all__ = ["diagnose", "ends", "factor", "solve", "solve_factored", "solve_pentadiagonal"]
+__all__ = [
+    "diagnose",
+    "ends",
+    "factor",
+    "judge",
+    "solve",
+    "solve_factored",
+    "solve_pentadiagonal",
+]
 
 #: Systems of a tile where they lie one behind the other: none waits for another's division.
 _BEHIND = 4
 #: Neighbouring systems that are looked at together; fewer than `_FEW` one by one.
 _SEEN, _FEW = 256, 8
+#: Elements of a batch that is judged while the code for a larger one would be compiled.
+_SMALL = 1 << 20
 
 
 def solve(*bands: *TridiagonalBands, periodic: bool = False, pivoting: bool = False) -> Solved:
@@ -117,6 +130,28 @@ def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]
     return status
 
 
+def judge(
+    *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+    """Return status, missing and scale of each system, as the reference does."""
+    if solved[3].size <= _SMALL:
+        return reference.judge(*solved, beside=beside, residual=residual)
+    given = (*solved, *beside)
+    outer, _, inner = solved[3].shape
+    status = np.zeros((outer, inner), np.uint8)
+    missing, scale = np.zeros(status.shape), np.zeros(status.shape)
+    # Of bands that all systems share, a part at a time is repeated.
+    whole = all(array.flags.c_contiguous for array in given)
+    for o, i in ((slice(None), slice(None)),) if whole else slabs(solved[3]):
+        a, b, c, d, x, *ends = (_dense(array[o, :, i]) for array in given)
+        status[o, i] = diagnose(a, b, c, d, x, periodic=True)
+        if residual:
+            of_part = (np.zeros_like(missing[o, i]), np.zeros_like(missing[o, i]))
+            over_tiles(_misses, (a, b, c, d, x, *ends, *of_part), d)
+            missing[o, i], scale[o, i] = of_part
+    return status, missing, scale
+
+
 def _look(
     arrays: tuple[Batch, ...], status: NDArray[np.uint8], periodic: bool, first: int, past: int
 ) -> None:
@@ -129,6 +164,41 @@ def _look(
 
 def _dense(array: Batch) -> Batch:
     return np.ascontiguousarray(array)
+
+
+@njit
+def _misses(
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    x: Any,
+    before: Any,
+    behind: Any,
+    missing: Any,
+    scale: Any,
+    width: int,
+    first: int,
+    past: int,
+) -> None:
+    """Find the largest |A x - rhs| and |A| |x| + |rhs|, in float64; NaN is larger than all else."""
+    _, rows, inner = d.shape
+    for tile in range(first, past):
+        o, start, end = tile_at(tile, inner, width)
+        for k in range(rows):
+            above = before[o, 0] if k == 0 else x[o, k - 1]
+            below = behind[o, 0] if k == rows - 1 else x[o, k + 1]
+            for i in range(start, end):
+                left = np.float64(a[o, k, i]) * np.float64(above[i])
+                middle = np.float64(b[o, k, i]) * np.float64(x[o, k, i])
+                right = np.float64(c[o, k, i]) * np.float64(below[i])
+                given = np.float64(d[o, k, i])
+                miss = abs(left + middle + right - given)
+                size = abs(left) + abs(middle) + abs(right) + abs(given)
+                if not miss <= missing[o, i] and missing[o, i] == missing[o, i]:
+                    missing[o, i] = miss
+                if not size <= scale[o, i] and scale[o, i] == scale[o, i]:
+                    scale[o, i] = size
 
 
 @njit

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halocline_engine.copies import copying_threads, of_device
 from halocline_engine.kernels.machine import Arena, Library, Machine
@@ -38,6 +39,7 @@ from halocline_engine.kernels.tridiagonal.problem import (
     Factored,
     PentadiagonalBands,
     Solved,
+    SolvedBands,
     TridiagonalBands,
     check_bands,
     check_batch,
@@ -322,6 +324,12 @@ class CudaTridiagonal:
         plan = Plan((("REAL", layout.real), ("THREADS", _SMALL)), _SMALL, 0)
         pieces = layout.systems * layout.rows
         return self._prepared.act(file, name, plan, pieces, (*places, np.int64(pieces), *numbers))
+
+    def judge(
+        self, *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+        """Do as `reference.judge` does: on the host, or for arrays of the device there."""
+        return reference.judge(*solved, beside=beside, residual=residual)
 
     def solve_pentadiagonal(self, *bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
         """Solve a batch of pentadiagonal systems, by a thread each."""

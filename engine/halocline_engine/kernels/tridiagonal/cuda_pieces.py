@@ -151,7 +151,7 @@ class DevicePieces:
         self._solution, self._arena = None, Arena(self._machine)
         if self._whole is not None and around is not None:
             where = (self._pieces, self._first, self._past, self._whole)
-            return judge_pieces(*where, near(into), around, residual=True)
+            return judge_pieces(self._kernels, *where, near(into), around, residual=True)
         status = _status(self._at_ends, given[0], self._said[0], own)
         return Judged(status.reshape(self._outer, self._count, self._inner), None, None)
 

@@ -31,8 +31,12 @@ from numpy.typing import NDArray
 from halocline_engine.copies import AnyArray, copy
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
-from halocline_engine.kernels.tridiagonal.judging import slabs
-from halocline_engine.kernels.tridiagonal.problem import Batch, Solved, TridiagonalBands
+from halocline_engine.kernels.tridiagonal.problem import (
+    Batch,
+    Solved,
+    SolvedBands,
+    TridiagonalBands,
+)
 
 __all__ = [
     "END_PIECE",
@@ -46,7 +50,6 @@ __all__ = [
     "cut_off",
     "cut_rows",
     "fill_pieces",
-    "judge",
     "judge_pieces",
     "reduce_pieces",
     "solve_ends",
@@ -75,6 +78,12 @@ class PieceSolver(Protocol):
 
     def ends(self, *bands: *Bands) -> NDArray[Any]:
         """Return e0 to e5 of each piece, indexed [equation, outer, inner]."""
+        ...
+
+    def judge(
+        self, *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+        """Return status, missing and scale of each system; see `reference.judge`."""
         ...
 
 
@@ -234,11 +243,12 @@ def fill_pieces(
             part[3][:, at] = end
         found = solver.solve(part[0], part[1], part[2], part[3], periodic=False).solution
         _rows(pieces, solution, first, low, high)[...] = found.reshape(outer, -1, inner)
-    found = judge_pieces(pieces, first, past, bands, solution, known, residual=residual)
+    found = judge_pieces(solver, pieces, first, past, bands, solution, known, residual=residual)
     return Filled(found.status, found.missing, found.scale, solution)
 
 
 def judge_pieces(
+    solver: PieceSolver,
     pieces: Pieces,
     first: int,
     past: int,
@@ -258,41 +268,14 @@ def judge_pieces(
     missing, scale = np.empty(shape), np.empty(shape)
     for low, high in pieces.alike(first, past):
         at, count = slice(low - first, high - first), high - low
-        part = [_batch(pieces, band, first, low, high) for band in (*bands, solution)]
+        a, b, c, d, x = (_batch(pieces, band, first, low, high) for band in (*bands, solution))
         before, behind = known[1, :, at], known[0, :, low - first + 2 : high - first + 2]
         beside = [one.reshape(outer * count, 1, inner) for one in (before, behind)]
-        found = judge((part[0], part[1], part[2], part[3]), part[4], beside, residual=residual)
+        found = solver.judge(a, b, c, d, x, beside=beside, residual=residual)
         for kept, values in zip((status, missing, scale), found, strict=True):
             kept[:, at] = values.reshape(outer, count, inner)
     kept = (missing, scale) if residual else (None, None)
     return Judged(status, *kept)
-
-
-def judge(
-    bands: Bands, solution: Batch, beside: Sequence[Batch], *, residual: bool
-) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
-    """Return status, missing and scale of each system, indexed [outer, inner], a few at a time.
-
-    `beside` are the unknowns before the first row and behind the last one, indexed [outer, 1,
-    inner]. Without `residual`, the last two are not computed.
-    """
-    outer, _, inner = solution.shape
-    of_systems = (outer, inner)
-    status = np.empty_like(solution, np.uint8, shape=of_systems)
-    missing = np.zeros_like(solution, np.float64, shape=of_systems)
-    scale = np.zeros_like(missing)
-    for there in slabs(solution):
-        at = (there[0], slice(None), there[1])
-        here = [band[at] for band in bands]
-        status[there] = reference.diagnose(
-            here[0], here[1], here[2], here[3], solution[at], periodic=True
-        )
-        if residual:
-            near = (beside[0][at], beside[1][at])
-            missing[there], scale[there] = reference.misses(
-                here[0], here[1], here[2], here[3], solution[at], near
-            )
-    return status, missing, scale
 
 
 def verdict(status: NDArray[np.uint8], axis: int) -> NDArray[np.uint8]:

@@ -6,10 +6,14 @@ NaN in the systems concerned, and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import copying_threads, in_threads, of_device
 from halocline_engine.kernels.status import Status
+from halocline_engine.kernels.tridiagonal.judging import slabs
 from halocline_engine.kernels.tridiagonal.pivoting import (
     fold,
     pivoted,
@@ -32,6 +36,7 @@ __all__ = [
     "diagnose",
     "ends",
     "factor",
+    "judge",
     "misses",
     "residual",
     "solve",
@@ -193,6 +198,35 @@ def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]
     failed = fine & ~np.isfinite(solution).all(axis=1)
     status |= np.where(failed, Status.FAILED.value, 0)
     return status.astype(np.uint8)
+
+
+def judge(
+    *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+    """Return status, missing and scale of each system, indexed [outer, inner].
+
+    All elements of the bands couple: `beside` are the unknowns before the first row and behind the
+    last one, indexed [outer, 1, inner]. Without `residual`, the last two are not computed. Threads
+    look at a few systems at a time.
+    """
+    solution = solved[4]
+    of_systems = (solution.shape[0], solution.shape[2])
+    status = np.empty_like(solution, np.uint8, shape=of_systems)
+    missing = np.zeros_like(solution, np.float64, shape=of_systems)
+    scale = np.zeros_like(missing)
+
+    def look(there: tuple[slice, slice]) -> None:
+        at = (there[0], slice(None), there[1])
+        low, middle, high, right, x, before, behind = (one[at] for one in (*solved, *beside))
+        status[there] = diagnose(low, middle, high, right, x, periodic=True)
+        if residual:
+            found = misses(low, middle, high, right, x, (before, behind))
+            missing[there], scale[there] = found
+
+    # What a device is told to do comes from one thread.
+    threads = 1 if of_device(solution) else copying_threads(1)
+    in_threads(look, [*slabs(solution)], threads)
+    return status, missing, scale
 
 
 def residual(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.float64]:
