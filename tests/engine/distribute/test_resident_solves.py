@@ -21,10 +21,18 @@ from hypothesis import strategies as st
 import halocline_engine as he
 from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.communicators.local import LocalCommunicator
+from halocline_engine.distribute.exchanges.transport import PEER_MEMORY
 from halocline_engine.distribute.executors import select as executors
 from halocline_engine.distribute.executors.dask import start
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.solves import ends, partitioned, ranks, request, select
+from halocline_engine.distribute.solves import (
+    ends,
+    partitioned,
+    ranks,
+    request,
+    resident,
+    select,
+)
 from halocline_engine.distribute.tasks.events import Event, Finished, PassFinished
 from halocline_engine.functions.reports.planning import plan_of
 from halocline_engine.kernels.machine import Library
@@ -175,10 +183,9 @@ def test_rows_are_read_once_and_six_numbers_of_each_piece_are_sent(tmp_path: Pat
     assert passed[-1].steps_done == 1
 
 
-def test_a_device_keeps_pieces_of_as_many_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the emulated kernels: contiguous and interleaved systems, with a longer last piece."""
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the target 'cuda' be the emulated machine, and pieces be small."""
     if compiler() is None:
         pytest.skip(ABSENT)
     machine = EmulatedMachine(tmp_path)
@@ -195,12 +202,70 @@ def test_a_device_keeps_pieces_of_as_many_rows(
     monkeypatch.setattr("halocline_engine.distribute.solves.banded.tridiagonal_solver", solver)
     monkeypatch.setattr(executors, "resolve", str)
     monkeypatch.setattr(LocalPool, "device_memory", Mock(return_value=10**9))
+
+
+@pytest.mark.usefixtures("device")
+def test_a_device_keeps_pieces_of_as_many_rows() -> None:
+    """By the emulated kernels: contiguous and interleaved systems, with a longer last piece."""
     for dataset in (columns(t=3, z=45), columns(z=45, t=3)):
         for residual in (False, True):
             options: dict[str, Any] = {"target": "cuda", "residual": residual}
             whole = solved(dataset, mode="streamed", chunks={"z": 16}, **options)
             for workers in (1, 3):
                 assert same(solved(dataset, workers, **options), whole)
+
+
+class Reached:
+    """What `peers.PeerMemory` is to a rank, by messages; `done` is what all ranks did."""
+
+    def __init__(self, communicator: Any, done: list[str]) -> None:
+        self.communicator, self.done, self.number = communicator, done, 0
+
+    def exchange(self, sent: Any, received: Any) -> Callable[[], None]:
+        def act() -> None:
+            self.number += 1
+            self.done.append("exchange")
+            for rank, views in sent.items():
+                for at, view in enumerate(views):
+                    self.communicator.send(rank, (f"peer{at}", self.number), view.copy())
+            for rank, views in received.items():
+                for at, view in enumerate(views):
+                    view[...] = self.communicator.receive(rank, (f"peer{at}", self.number))
+
+        return act
+
+    def check(self) -> None:
+        self.done.append("check")
+
+    def end(self) -> None:
+        self.done.append("end")
+
+    def close(self) -> None:
+        self.done.append("close")
+
+
+@pytest.mark.usefixtures("device")
+def test_devices_store_equations_into_each_others_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank exchanges once before, and once between the ends of its pieces."""
+    done: list[str] = []
+    sizes: list[tuple[dict[int, int], dict[int, int]]] = []
+
+    def connect(communicator: Any, sent: Any, received: Any, itemsize: int) -> Reached:
+        assert itemsize == 8
+        sizes.append((dict(sent), dict(received)))
+        return Reached(communicator, done)
+
+    dataset = columns(t=3, z=45)
+    whole = solved(dataset, mode="streamed", target="cuda")
+    monkeypatch.setattr(ends, "connect", connect)
+    monkeypatch.setattr(resident, "transport_of", Mock(return_value=PEER_MEMORY))
+    assert same(solved(dataset, 2, target="cuda"), whole)
+    assert sorted(done) == ["check"] * 4 + ["close"] * 2 + ["end"] * 2 + ["exchange"] * 4
+    # Six numbers of 8 bytes for each piece of 3 systems, of which there are five.
+    assert sorted(sum(sent.values()) for sent, _ in sizes) == [2 * 144, 3 * 144]
+    done.clear()
+    monkeypatch.setattr(ends, "connect", Mock(return_value=None))
+    assert same(solved(dataset, 2, target="cuda"), whole)
 
 
 def test_the_plan_says_the_mode_and_why(two_workers: Any) -> None:

@@ -115,11 +115,9 @@ class EndsOnDevices:
             for rank, some in enumerate(spans)
             if rank != communicator.rank
         }
-        self._peers = self._connected() if peers else None
+        self._reach = peers
+        self._peers: PeerMemory | None = None
         self._exchange = self._by_messages
-        if self._peers is not None:
-            found = dict.fromkeys(self._others, self._found)
-            self._exchange = self._peers.exchange(found, self._others)
 
     def _part(self, span: Span) -> Any:
         return self._ends.equations(span.start, span.stop)
@@ -135,8 +133,11 @@ class EndsOnDevices:
         return connect(self._communicator, sent, received, self._found[0].dtype.itemsize)
 
     def prepare(self) -> None:
-        """Exchange once what is there: so all code is, and devices begin together."""
+        """Let devices reach each other, if they can, and exchange once: so all code is there."""
+        self._peers = self._connected() if self._reach else None
         if self._peers is not None:
+            found = dict.fromkeys(self._others, self._found)
+            self._exchange = self._peers.exchange(found, self._others)
             self._exchange()
             self._peers.check()
 

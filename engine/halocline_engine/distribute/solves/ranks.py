@@ -91,9 +91,8 @@ class _Rank:
         ends = self._read()
         complete = False
         try:
-            self._passed()
             ends.prepare()
-            self._began = time.perf_counter()
+            self._passed()
             ends.solve(self._task)
             self._passed()
             blocks = self._work.blocks(self._communicator.rank)
@@ -191,11 +190,10 @@ class _Rank:
 
     def _passed(self) -> None:
         """Tell that this rank, which is like the others, has done a pass."""
-        now = time.perf_counter()
         if self._communicator.rank == 0:
-            steps = int(self._done + 1 == PASSES)
-            self._tell(PassFinished(self._done, PASSES, steps, 1, now - self._began))
-        self._done, self._began = self._done + 1, now
+            seconds, steps = time.perf_counter() - self._began, int(self._done + 1 == PASSES)
+            self._tell(PassFinished(self._done, PASSES, steps, 1, seconds))
+        self._done, self._began = self._done + 1, time.perf_counter()
 
 
 def _joined(said: list[_Array]) -> _Array:
