@@ -11,6 +11,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Worked
+from halocline_engine.functions.reports.planning import plan_of
 
 
 def test_tridiagonal_systems(two_workers: Any) -> None:
@@ -115,3 +116,40 @@ def test_trees(two_workers: Any, tmp_path: Path) -> None:
     )
     assert np.array_equal(far["solution"], here["solution"])
     assert np.array_equal(far["solution_status"], here["solution_status"])
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+@pytest.mark.parametrize("one", [False, True])
+def test_systems_along_the_first_dimension_are_one_block(target: str, *, one: bool) -> None:
+    """A part of them would be copied together; what the block makes is the result itself."""
+    rng = np.random.default_rng(4)
+    sizes = {"z": 30, "y": 200, "x": 150}
+    data: dict[str, Any] = {"d": (tuple(sizes), rng.normal(size=tuple(sizes.values())))}
+    along = {"z": 30} if one else sizes
+    for name in "abc":
+        values = rng.uniform(-1, 1, tuple(along.values())) + 5.0 * (name == "b")
+        data[name] = (tuple(along), values)
+    dataset = xr.Dataset(data)
+    names: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    names |= {"target": target, "residual": True}
+
+    def blocks(given: xr.Dataset, **options: Any) -> int:
+        return plan_of(he.tridiagonal, given, **names, **options).blocks
+
+    turned = dataset.transpose("y", "z", "x", missing_dims="ignore")
+    turned = turned.copy(deep=True)
+    assert blocks(dataset) == 1
+    assert blocks(turned) > 1
+    assert blocks(dataset, chunks={"y": 100}) > 1
+    assert blocks(dataset, options=he.Options(memory=50_000_000)) > 1
+    found = he.tridiagonal(dataset, **names)
+    others = [
+        he.tridiagonal(turned, **names),
+        he.tridiagonal(dataset, **names, chunks={"y": 64}),
+    ]
+    for name in found.data_vars:
+        values = found[name].values
+        assert values.flags.writeable
+        assert not any(np.shares_memory(values, dataset[one].values) for one in dataset)
+        for other in others:
+            np.testing.assert_array_equal(other[name].transpose(*found[name].dims), values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import xarray as xr
@@ -13,7 +13,7 @@ from halocline_engine.copies import of_device
 from halocline_engine.datasets.stores.source import InMemory, Region
 from halocline_engine.datasets.untyped import is_on_device, variable_data
 
-__all__ = ["BroughtToDevice", "KeptOnDevice", "OnDevice"]
+__all__ = ["BroughtToDevice", "OnDevice"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,15 +40,3 @@ class BroughtToDevice:
         """Return a region on the device: a view, where the variable is there."""
         found = OnDevice(self.dataset).read(name, region)
         return found if of_device(found) else self.bring(found)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptOnDevice:
-    """What one block makes of whole variables, which is kept as it is."""
-
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
-
-    def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
-        """Keep a variable; its region is all of it."""
-        assert all(part.start == 0 for part in region), "one block makes all of it"
-        self.arrays[name] = values

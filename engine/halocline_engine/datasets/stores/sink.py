@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.source import Region
 from halocline_engine.datasets.untyped import ZARR
 
-__all__ = ["ArraySink", "Sink", "ZarrSink", "create_arrays", "create_store"]
+__all__ = ["ArraySink", "KeptArrays", "Sink", "ZarrSink", "create_arrays", "create_store"]
 
 
 class Sink(Protocol):
@@ -47,6 +47,18 @@ class ArraySink:
     def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
         """Store the values of a region."""
         self.arrays[name][region] = values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptArrays:
+    """Arrays that one block makes of whole variables, which are kept as they are."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
+
+    def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
+        """Keep a variable; its region is all of it."""
+        assert all(part.start == 0 for part in region), "one block makes all of it"
+        self.arrays[name] = values
 
 
 def create_store(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.memory.reached import reach_results
 from halocline_engine.datasets.names import check_results
-from halocline_engine.datasets.stores.device import BroughtToDevice, KeptOnDevice
+from halocline_engine.datasets.stores.device import BroughtToDevice
 from halocline_engine.datasets.stores.result import (
     assemble,
     consolidate,
@@ -32,7 +32,13 @@ from halocline_engine.datasets.stores.result import (
     in_memory_copy,
     open_result,
 )
-from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
+from halocline_engine.datasets.stores.sink import (
+    ArraySink,
+    KeptArrays,
+    Sink,
+    ZarrSink,
+    create_arrays,
+)
 from halocline_engine.datasets.stores.source import InMemory, Opened, Source
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.datasets.untyped import ZARR
@@ -134,9 +140,9 @@ class Blockwise:
     from a folder for what they hand on, which is None where all run in this process and are not to
     go through stores (`in_stores`). It may make each one when the one before has ended. Of its
     `steps` so many `steps_done`, in `passes_done`, need not be made: these are not among `stages`.
-    Instead of both it may be `ranked`: its data stay in memory; or one block has all, and reads and
-    makes arrays of the device of this process (`on_device`). Its kernels make so many
-    floating-point `operations` in all; 0 where it only moves values.
+    Instead of both it may be `ranked`: its data stay in memory. Or one block makes each output as a
+    `whole`, in this process; it may read and make arrays of the device (`on_device`). Its kernels
+    make so many floating-point `operations` in all; 0 where it only moves values.
     """
 
     opened: Opened
@@ -160,6 +166,7 @@ class Blockwise:
     passes_done: int = 0
     ranked: Ranked | None = None
     operations: int = 0
+    whole: bool = False
     on_device: bool = False
 
     @property
@@ -202,10 +209,11 @@ def run_blockwise(
 def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
     """Run the passes of a job, which may be the last ones of several, and return its result."""
     pool = passes.pool
-    if job.on_device:
-        wait_for_all()  # streams of the caller may still be writing there
-        kept = KeptOnDevice()
-        source = BroughtToDevice(job.opened.dataset, brought)
+    if job.whole:
+        kept, source = KeptArrays(), job.opened.source
+        if job.on_device:
+            wait_for_all()  # streams of the caller may still be writing there
+            source = BroughtToDevice(job.opened.dataset, brought)
         return _in_memory(job, passes, source, kept, kept.arrays, None)
     with ExitStack() as stack:
         parent = None if job.output is None else job.output.parent

@@ -185,6 +185,7 @@ def factor_job(
         projected=cut.projected,
         output=request.output,
         operations=(FACTORING + (SOLVING if request.periodic else 0)) * math.prod(sizes.values()),
+        whole=on_device,
         on_device=on_device,
     )
     return with_note(job, names)
@@ -286,6 +287,7 @@ def factored_job(
         operations=checked.operations,
         passes=len(checked.rhs),
         stages=stages,
+        whole=on_device,
         on_device=on_device,
     )
     return with_note(job, names)

@@ -14,7 +14,7 @@ from halocline_engine.analysis.named import near
 from halocline_engine.arguments import text
 from halocline_engine.datasets.formats.ragged import Ragged, ragged_of
 from halocline_engine.datasets.stores.sink import Sink
-from halocline_engine.datasets.stores.source import Opened, Source
+from halocline_engine.datasets.stores.source import Opened, Source, array_in
 from halocline_engine.datasets.variables import stored_chunks, variable_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
@@ -72,6 +72,8 @@ _ARGUMENTS: Mapping[int, tuple[str, ...]] = {
 # Arrays of a block that a process holds: as read, put in order, and solved; and on a device.
 _HELD = 12
 _ON_DEVICE = 8
+# Bytes of an array of a block that has all systems: it takes about a second.
+_AT_ONCE = 1 << 30
 # Bytes of a node beside those: parents, orders and places.
 _NODE = 96
 # Nodes of a chunk of a ragged result, and cells of a block that need no cutting, at most.
@@ -200,9 +202,21 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
     row = sizes[dim] * itemsize
     result = 0 if request.output else math.prod(sizes.values()) * itemsize
     room = batch_memory(pool, target, held * row, _ON_DEVICE * row, result)
+    whole = math.prod(sizes.values()) * itemsize
+    if _lies_scattered(checked, pool) and whole <= min(_AT_ONCE, room.most * row):
+        return _of_whole_systems(checked, target, one_block(sizes, held * whole), whole=True)
     reading = reading_of(checked.opened, request.variables)
     cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room, reading)
     return _of_whole_systems(checked, target, cut)
+
+
+def _lies_scattered(checked: CheckedBanded, pool: Pool) -> bool:
+    """Say whether a part of the systems would have to be copied together, but all of them not."""
+    request, source = checked.request, checked.opened.source
+    if pool.remote or request.output is not None or request.chunks:
+        return False
+    first = next(iter(checked.sizes)) == request.dim
+    return first and all(array_in(source, name) is not None for name in request.variables)
 
 
 def job_on_device(checked: CheckedBanded, pool: Pool, target: str) -> Blockwise | None:
@@ -214,11 +228,12 @@ def job_on_device(checked: CheckedBanded, pool: Pool, target: str) -> Blockwise 
     plain = request.output is None and not request.chunks and not folded
     if not stays(checked.opened, request.variables, pool, target, size, plain=plain):
         return None
-    return _of_whole_systems(checked, target, one_block(checked.sizes, size), on_device=True)
+    cut = one_block(checked.sizes, size)
+    return _of_whole_systems(checked, target, cut, whole=True, on_device=True)
 
 
 def _of_whole_systems(
-    checked: CheckedBanded, target: str, cut: Cut, *, on_device: bool = False
+    checked: CheckedBanded, target: str, cut: Cut, *, whole: bool = False, on_device: bool = False
 ) -> Blockwise:
     request, sizes, dim = checked.request, checked.sizes, checked.request.dim
 
@@ -238,6 +253,7 @@ def _of_whole_systems(
         projected=cut.projected,
         output=request.output,
         operations=checked.operations,
+        whole=whole,
         on_device=on_device,
     )
 
