@@ -141,6 +141,8 @@ def test_systems_along_the_first_dimension_are_one_block(target: str, *, one: bo
     assert blocks(dataset) == 1
     assert blocks(turned) > 1
     assert blocks(dataset, chunks={"y": 100}) > 1
+    five: dict[str, Any] = {**names, "second_lower": "a", "second_upper": "c"}
+    assert plan_of(he.pentadiagonal, dataset, **five).blocks > 1
     assert blocks(dataset, options=he.Options(memory=50_000_000)) > 1
     found = he.tridiagonal(dataset, **names)
     others = [

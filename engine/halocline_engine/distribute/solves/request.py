@@ -72,7 +72,7 @@ _ARGUMENTS: Mapping[int, tuple[str, ...]] = {
 # Arrays of a block that a process holds: as read, put in order, and solved; and on a device.
 _HELD = 12
 _ON_DEVICE = 8
-# Bytes of an array of a block that has all systems: it takes about a second.
+# Bytes of an array of a block that has all systems, which is cancelled at its end only.
 _AT_ONCE = 1 << 30
 # Bytes of a node beside those: parents, orders and places.
 _NODE = 96
@@ -211,9 +211,14 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
 
 
 def _lies_scattered(checked: CheckedBanded, pool: Pool) -> bool:
-    """Say whether a part of the systems would have to be copied together, but all of them not."""
+    """Say whether a part of the systems would have to be copied together, but all of them not.
+
+    Pentadiagonal ones gain little by it, and take long for a job that is cancelled between blocks.
+    """
     request, source = checked.request, checked.opened.source
     if pool.remote or request.output is not None or request.chunks:
+        return False
+    if checked.kind != "tridiagonal":
         return False
     first = next(iter(checked.sizes)) == request.dim
     return first and all(array_in(source, name) is not None for name in request.variables)

@@ -110,12 +110,14 @@ class DevicePieces:
         return lower, diagonal, upper, rhs
 
     def reduce(self) -> None:
-        """Queue the equations."""
+        """Queue the equations, also to where the ends of all pieces are solved for."""
         self._reduce()
+        self._place[...] = self.equations
 
     def prepare(self, ends: DeviceEnds) -> None:
         """Allocate what the solution needs, given where the ends of all pieces are solved for."""
         layout = self._layout
+        self._place = ends.equations(self._first, self._past)
         self._known, know = ends.known(self._first, self._past)
         self._solution = self._new(layout.shape)
         self._status = self._arena.new((1, layout.outer, layout.inner), _BYTE)
@@ -195,7 +197,6 @@ def solve_on_device(
         )
         own.prepare(ends)
         own.reduce()
-        ends.equations(first, past)[...] = own.equations
         held.append((at, own))
     ends.solve()
     solution, said = np.empty_like(rhs), list[NDArray[np.uint8]]()

@@ -181,10 +181,9 @@ def kept_on_device(
     outer, _, inner = bands[3].shape
     layout = Layout(outer, pieces.count, inner, bands[3].dtype.name, periodic)
     ends = DeviceEnds(kernels, layout)
-    for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True):
+    for part in parts:
         part.prepare(ends)
         part.reduce()
-        ends.equations(first, past)[...] = part.equations
     ends.solve()
     around = with_neighbours(ends.unknowns(), periodic=periodic)
     solution = np.empty_like(bands[3])
