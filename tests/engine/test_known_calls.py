@@ -15,6 +15,7 @@ import pytest
 from emulation.machine import EmulatedArtifact
 
 import halocline_engine as he
+from halocline_engine.backends import made_fields
 from halocline_engine.backends.base import Launch
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.errors import HaloclineError, LimitError
@@ -255,13 +256,13 @@ def outcome(call: Callable[..., None], given: tuple[Any, ...], named: dict[str, 
 
 
 @pytest.mark.parametrize("text", [TEXT, MADE], ids=["buffers", "made"])
-@pytest.mark.parametrize("on", ["reference", "emulated"])
+@pytest.mark.parametrize("on", ["reference", "cpu", "emulated"])
 def test_drawn_calls_mean_what_first_calls_mean(
     on: str, text: str, checks: list[str], request: pytest.FixtureRequest
 ) -> None:
     """Each is made by a stencil that knows others, and by one that knows none."""
     folder = request.getfixturevalue("emulation_folder") if on == "emulated" else None
-    known = emulated(text, folder) if folder else he.stencil(text, target="reference")
+    known = emulated(text, folder) if folder else he.stencil(text, target=on)
     pools = [np.random.default_rng(5).normal(size=11000) for _ in range(2)]
     draws = [Draw(random.Random(7), pool) for pool in pools]
     wrong = 0
@@ -270,7 +271,7 @@ def test_drawn_calls_mean_what_first_calls_mean(
         (given, named), (own, own_named) = (draw.call() for draw in draws)
         seen = outcome(known, given, named)
         before = len(checks)
-        fresh = pickle.loads(pickle.dumps(known)) if folder is None else renewed(known)
+        fresh = pickle.loads(pickle.dumps(known)) if on == "reference" else renewed(known)
         expected = outcome(fresh, own, own_named)
         del checks[before:]
         assert seen == expected
@@ -313,8 +314,31 @@ def renewed(known: he.Stencil) -> he.Stencil:
     return fresh
 
 
-def test_threads_may_call_one_stencil() -> None:
-    several = he.stencil(TEXT, target="reference")
+#: Two kernels that run slab by slab, with a temporary between them, and one in a buffer.
+SLABS = """
+def several(a: Field[float64], b: Field[float64], s: Field[IJ, float64], c: float,
+            n: int = 2):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a * c
+        with interval(1, None):
+            t = a + t[0, 0, -1]
+    with computation(PARALLEL), interval(...):
+        u = t * s + n
+    with computation(BACKWARD):
+        with interval(-1, None):
+            b = u + t
+        with interval(0, -1):
+            b = u * c + b[0, 0, 1]
+    with computation(PARALLEL), interval(1, None):
+        b = b + u[0, 0, -1]
+"""
+
+
+@pytest.mark.parametrize(("on", "text"), [("reference", TEXT), ("cpu", TEXT), ("cpu", SLABS)])
+def test_threads_may_call_one_stencil(on: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("halocline_engine.backends.cpu.pieces.SERIAL_POINTS", 50)
+    several = he.stencil(text, target=on)
     every = [fields(seed) for seed in range(6)]
     expected = [fields(seed) for seed in range(6)]
     for seed, given in enumerate(expected):
@@ -332,6 +356,41 @@ def test_threads_may_call_one_stencil() -> None:
         thread.join()
     for given, own in zip(every, expected, strict=True):
         np.testing.assert_array_equal(given["b"], own["b"])
+
+
+#: A field that is read beyond the domain within a region alone, where nothing is used of it.
+EDGE = """
+def edge(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = a
+        with horizontal(region[I[0] + 1 :, :]):
+            b = a - a[-1, 0, 0]
+"""
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_fields_that_are_copied_hold_what_they_hold_at_each_call(
+    before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are where arrays end with the domain; where they are larger, calls only launch."""
+    made: list[object] = []
+    widened: Callable[..., Any] = vars(made_fields)["widened"]
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments[0])
+        return widened(*arguments)
+
+    monkeypatch.setattr(made_fields, "widened", counted)
+    edge = he.stencil(EDGE, target="cpu")
+    a, b = np.empty((5 + before, 4, 3)), np.empty((5 + before, 4, 3))
+    for seed in range(3):
+        a[...] = np.random.default_rng(seed).normal(size=a.shape)
+        b[...] = np.nan
+        edge(a, b, origin=(before, 0, 0), domain=(5, 4, 3))
+        expected = a[before:].copy()
+        expected[1:] -= a[before:-1]
+        np.testing.assert_array_equal(b[before:], expected)
+    assert len(made) == (3 + 1 if before == 0 else 1 + 1)
 
 
 @dataclass

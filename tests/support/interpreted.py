@@ -12,8 +12,7 @@ from unittest.mock import Mock
 
 import numpy as np
 
-from halocline_engine.backends.cpu import build, builtins, calls, code
-from halocline_engine.backends.cpu import run as cpu
+from halocline_engine.backends.cpu import build, builtins, calls, code, pieces
 from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.text.emit import Module, emit
@@ -137,7 +136,7 @@ def _emit(schedule: Schedule, layout: Layout) -> Module:
 
 def patch(monkeypatch: Any) -> None:
     """Let CPU executables interpret their text from here on, cut into many small pieces."""
-    monkeypatch.setattr(cpu, "SERIAL_POINTS", 1)
+    monkeypatch.setattr(pieces, "SERIAL_POINTS", 1)
     monkeypatch.setattr(build, "read_caches", lambda: Caches(level2=512))
     monkeypatch.setattr(code, "_file_of", Mock(return_value=None))
     monkeypatch.setattr(code, "_jit", compile_nothing)

@@ -125,9 +125,12 @@ class MadeFieldsExecutable(WrappedExecutable):
         self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
-        if self.plan.wide or 0 in domain:
-            return partial(self, fields, scalars, origins, domain)
+        again = partial(self, fields, scalars, origins, domain)
+        if 0 in domain:
+            return again
         call = self._call(fields, scalars, origins, domain)
+        if self._has_copies(fields, call):
+            return again
         kernels, loops = prepare(self.kernels, *call), self._watched(call[1], domain)
         if not self.plan.zeroed and loops is None:
             return kernels
@@ -141,9 +144,11 @@ class MadeFieldsExecutable(WrappedExecutable):
 
     def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
-        if self.plan.wide or not isinstance(self.kernels, Launching):
+        if not isinstance(self.kernels, Launching):
             return None
-        arrays, levels, places, _ = self._call(fields, {}, origins, domain)
+        arrays, levels, places, _ = call = self._call(fields, {}, origins, domain)
+        if self._has_copies(fields, call):
+            return None
         kernels = self.kernels.launcher(arrays, places, domain)
         if kernels is None:
             return None
@@ -218,6 +223,10 @@ class MadeFieldsExecutable(WrappedExecutable):
             places[one.name] = (i, j, k)
         levels = {one.name: limit_of(one, arrays, places, domain) for one in self.plan.limits}
         return arrays, {**scalars, **levels}, places, domain
+
+    def _has_copies(self, fields: Fields, call: Arguments) -> bool:
+        """Whether a call has copies of fields, which hold what those held when they were made."""
+        return any(call[0][read.name] is not fields[read.name] for read in self.plan.wide)
 
     def _kept(self, domain: Point) -> Fields:
         """Return the arrays [i, j, k] of positions and of tables, which calls leave as they are."""

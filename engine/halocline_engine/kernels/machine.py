@@ -142,11 +142,18 @@ class Arena:
         if of_device(host):
             self._held.append(host)
             return np.uint64(cast(Any, host).data.ptr)
+        return self.address(self._copy(host))
+
+    def brought(self, host: NDArray[Any]) -> Any:
+        """Return a copy of a host array [outer, row, inner], indexed so too."""
+        return self._copy(host).transpose(2, 1, 0)
+
+    def _copy(self, host: NDArray[Any]) -> Any:
         shape = (1,) * (3 - host.ndim) + host.shape
         made = self.new((shape[0], shape[1], shape[2]), host.dtype)
         batch = np.ascontiguousarray(host).reshape(shape).transpose(2, 1, 0)
         self._machine.upload(batch, made, self._threads)
-        return self.address(made)
+        return made
 
     def address(self, array: Any) -> np.uint64:
         """Return an address as kernels take it."""

@@ -22,7 +22,8 @@ from differential import (
 
 from halocline_engine.backends.cpu import code as cpu_code
 from halocline_engine.backends.cpu.build import CpuArtifact, CpuBackend
-from halocline_engine.backends.cpu.run import SERIAL_POINTS, CpuExecutable, split
+from halocline_engine.backends.cpu.pieces import SERIAL_POINTS, split
+from halocline_engine.backends.cpu.run import CpuExecutable
 from halocline_engine.backends.cpu.text.emit import emit
 from halocline_engine.backends.cpu.text.layout import contiguous, layout_of
 from halocline_engine.ir.types import Axis
@@ -140,7 +141,7 @@ def test_threads_change_no_bit(
     program, facts = front(PROGRAMS[name])
     given = inputs(program, facts, domain)
     expected = judged(program, facts, given, domain, {})
-    monkeypatch.setattr("halocline_engine.backends.cpu.calls.threads_of_calls", lambda: threads)
+    monkeypatch.setattr("halocline_engine.backends.cpu.run.threads_of_calls", lambda: threads)
     assert_same(run(executables[name], given, domain, {}), expected)
 
 

@@ -10,11 +10,12 @@ import pytest
 from differential import LAYOUTS, assert_same, copied, front, inputs, judged, run
 from interpreted import patch
 
-from halocline_engine.backends.cpu import calls
+from halocline_engine.backends.cpu import run as cpu_run
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cpu.caches import Caches, read_caches
 from halocline_engine.backends.cpu.columns import Cut, cut, reuse_of
-from halocline_engine.backends.cpu.run import SERIAL_POINTS, CpuExecutable
+from halocline_engine.backends.cpu.pieces import SERIAL_POINTS
+from halocline_engine.backends.cpu.run import CpuExecutable
 from halocline_engine.backends.cpu.text.emit import emit
 from halocline_engine.backends.cpu.text.layout import contiguous
 from halocline_engine.ir.types import Axis
@@ -103,7 +104,7 @@ def test_compiled_columns_give_the_bits_of_the_reference(
     expected = judged(program, facts, given, domain, {})
     executable = CpuBackend().build(scheduled(PROGRAMS[name], Walk(order, 20_000))).load()
     for threads in (1, 3):
-        monkeypatch.setattr(calls, "threads_of_calls", lambda n=threads: n)
+        monkeypatch.setattr(cpu_run, "threads_of_calls", lambda n=threads: n)
         assert_same(run(executable, copied(given), domain, {}), expected)
 
 

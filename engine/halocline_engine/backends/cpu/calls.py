@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeAlias, cast
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 import numba
 import numpy as np
 
-from halocline_engine.backends.base import HostArray, Value
+from halocline_engine.backends.base import HostArray
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.code import Compiled, Signature, machine_code
 from halocline_engine.backends.cpu.columns import Cut, Sizes, cut
@@ -30,9 +30,11 @@ __all__ = [
     "Entry",
     "Kernels",
     "Place",
+    "address_of",
     "array_along",
     "buffer_place",
     "cut_of",
+    "flat",
     "place_of",
     "sizes_of",
     "threads_of_calls",
@@ -50,10 +52,13 @@ FIRST_ARRAY = 9
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The address of the domain's first point and the strides along I, J and K, in bytes."""
+    """The address of the domain's first point and the strides along I, J and K, in bytes.
 
-    array: HostArray
+    `array` keeps memory alive that nothing else does.
+    """
+
     words: tuple[int, int, int, int]
+    array: HostArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +71,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Parameters of a run: code, arrays, scalars, and the number of threads."""
+    """Parameters of a run: code, arrays, and how loops go through the domain."""
 
     entries: tuple[Entry, ...]
     places: Mapping[str, Place]
-    scalars: Mapping[str, Value]
     domain: Domain
     inner: Axis
-    threads: int
     walk: Walk
     caches: Caches
-    #: Where it is a list, memory of slabs stays in it.
-    room: list[object] | None = None
-    #: Where it is a list, what threads share is put there instead of being done.
-    later: list[Callable[[], None]] | None = None
 
 
 class Kernels:
@@ -91,29 +90,20 @@ class Kernels:
         self._compiled: dict[Layout, tuple[Entry, ...]] = {}
         self._lock = Lock()
 
-    def call(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: Domain,
-    ) -> Call:
-        """Return what a run on these arrays knows, without memory for temporaries."""
+    def places(
+        self, fields: Mapping[str, HostArray], origins: Mapping[str, tuple[int, int, int]]
+    ) -> dict[str, Place]:
+        """Return where the arrays of all used fields are; whoever calls keeps them."""
         used = [f.name for f in self.schedule.program.fields if f.read or f.written]
-        places = {name: place_of(fields[name], origins[name]) for name in used}
+        return {n: Place(place_of(fields[n], origins[n]).words) for n in used}
+
+    def call(self, places: Mapping[str, Place], domain: Domain) -> Call:
+        """Return what a run on these arrays knows, without memory for temporaries."""
         strides = {name: place.words[1:] for name, place in places.items()}
         apart = len({place.words[0] for place in places.values()}) == len(places)
         layout = layout_of(self.schedule.program, strides, apart=apart)
-        return Call(
-            self._entries(layout),
-            places,
-            scalars,
-            domain,
-            layout.inner,
-            threads_of_calls(),
-            self.schedule.walk,
-            self.caches,
-        )
+        entries, walk = self._entries(layout), self.schedule.walk
+        return Call(entries, places, domain, layout.inner, walk, self.caches)
 
     def machine_code(self) -> tuple[str, ...]:
         """Return the assembly of every kernel compiled so far, for people and tests."""
@@ -158,11 +148,17 @@ def _scalar_type(dtype: DType) -> str:
     return "float64" if dtype.is_float else "boolean" if dtype is DType.BOOL else "int64"
 
 
+def address_of(array: HostArray) -> int:
+    """Return the address of an array's element of index zero."""
+    return cast("int", array.__array_interface__["data"][0])
+
+
 def place_of(array: HostArray, origin: tuple[int, int, int]) -> Place:
     """Return where an array is whose element at `origin` is the domain's first point."""
     i, j, k = array.strides
-    address = cast("int", array.__array_interface__["data"][0])
-    return Place(array, (address + origin[0] * i + origin[1] * j + origin[2] * k, i, j, k))
+    return Place(
+        (address_of(array) + origin[0] * i + origin[1] * j + origin[2] * k, i, j, k), array
+    )
 
 
 def buffer_place(buffer: Buffer, inner: Axis, domain: Domain) -> Place:
@@ -203,13 +199,12 @@ def sizes_of(box: Box) -> Sizes:
     return i1 - i0, j1 - j0, k1 - k0
 
 
-def words_of(entry: Entry, call: Call, box: Box, found: Cut) -> tuple[Value, ...]:
-    """Return the arguments of a kernel for a box."""
-    names = entry.function.arrays
-    arrays = [word for name in names for word in call.places[name].words]
-    scalars = [call.scalars[name] for name in entry.function.scalars]
-    return (*_flat(box), call.domain[2], found.rows, found.width, *arrays, *scalars)
+def words_of(entry: Entry, call: Call, found: Cut) -> tuple[int, ...]:
+    """Return the arguments of a kernel that come between those of a box and the scalars."""
+    arrays = [word for name in entry.function.arrays for word in call.places[name].words]
+    return (call.domain[2], found.rows, found.width, *arrays)
 
 
-def _flat(box: Iterable[tuple[int, int]]) -> Iterator[int]:
+def flat(box: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """Yield the arguments of a kernel for a box, the first ones."""
     return (bound for bounds in box for bound in bounds)

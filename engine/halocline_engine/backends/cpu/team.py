@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from halocline_engine.backends.base import Value
 
-__all__ = ["Team", "in_turn", "taken"]
+__all__ = ["Team", "taken"]
 
 _Item = TypeVar("_Item")
 
@@ -51,12 +51,6 @@ class Team:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(thread_name_prefix="halocline-cpu")
             return self._pool
-
-
-def in_turn(work: Sequence[Callable[[], None]]) -> None:
-    """Make calls one after the other."""
-    for one in work:
-        one()
 
 
 def taken(work: deque[_Item]) -> Iterator[_Item]:

@@ -236,10 +236,7 @@ def residual_of(
     solver: PieceSolver, bands: Bands, solution: NDArray[Any], *, periodic: bool
 ) -> NDArray[np.float64]:
     """Return the backward error of each system, indexed [outer, inner]."""
-    around = (solution[:, -1:], solution[:, :1])
-    if not periodic:
-        bands = _apart(bands)
-        around = (np.zeros_like(around[0]), np.zeros_like(around[1]))
+    around = (solution[:, -1:], solution[:, :1]) if periodic else None
     lower, diagonal, upper, rhs = (np.broadcast_to(band, solution.shape) for band in bands)
     solved = (lower, diagonal, upper, rhs, solution)
     _, missing, scale = solver.judge(*solved, beside=around, residual=True)
@@ -256,11 +253,3 @@ def backward_error(missing: NDArray[np.float64], scale: NDArray[np.float64]) -> 
     """Return the largest miss over the largest scale, and 0 where nothing is missed."""
     with np.errstate(all="ignore"):
         return np.where(missing == 0, 0.0, missing / scale)
-
-
-def _apart(bands: Bands) -> Bands:
-    """Return bands with zeros at the ends of the rows, where nothing is coupled."""
-    lower, upper = bands[0].copy(), bands[2].copy()
-    lower[:, 0] = 0
-    upper[:, -1] = 0
-    return lower, bands[1], upper, bands[3]

@@ -52,7 +52,7 @@ class TridiagonalSolver(Protocol):
         ...
 
     def judge(
-        self, *solved: *SolvedBands, beside: Sequence[_Array], residual: bool
+        self, *solved: *SolvedBands, beside: Sequence[_Array] | None, residual: bool
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
         """Return what is said of solutions."""
         ...

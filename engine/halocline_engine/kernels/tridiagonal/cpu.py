@@ -131,23 +131,24 @@ def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]
 
 
 def judge(
-    *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+    *solved: *SolvedBands, beside: Sequence[Batch] | None, residual: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
     """Return status, missing and scale of each system, as the reference does."""
     if solved[3].size <= _SMALL:
         return reference.judge(*solved, beside=beside, residual=residual)
-    given = (*solved, *beside)
-    outer, _, inner = solved[3].shape
+    x = solved[4]
+    given = (*solved, *(beside or (x[:, -1:], x[:, :1])))
+    outer, _, inner = x.shape
     status = np.zeros((outer, inner), np.uint8)
     missing, scale = np.zeros(status.shape), np.zeros(status.shape)
     # Of bands that all systems share, a part at a time is repeated.
     whole = all(array.flags.c_contiguous for array in given)
     for o, i in ((slice(None), slice(None)),) if whole else slabs(solved[3]):
         a, b, c, d, x, *ends = (_dense(array[o, :, i]) for array in given)
-        status[o, i] = diagnose(a, b, c, d, x, periodic=True)
+        status[o, i] = diagnose(a, b, c, d, x, periodic=beside is not None)
         if residual:
             of_part = (np.zeros_like(missing[o, i]), np.zeros_like(missing[o, i]))
-            over_tiles(_misses, (a, b, c, d, x, *ends, *of_part), d)
+            over_tiles(_misses, (a, b, c, d, x, *ends, beside is None, *of_part), d)
             missing[o, i], scale[o, i] = of_part
     return status, missing, scale
 
@@ -175,23 +176,30 @@ def _misses(
     x: Any,
     before: Any,
     behind: Any,
+    apart: bool,
     missing: Any,
     scale: Any,
     width: int,
     first: int,
     past: int,
 ) -> None:
-    """Find the largest |A x - rhs| and |A| |x| + |rhs|, in float64; NaN is larger than all else."""
+    """Find the largest |A x - rhs| and |A| |x| + |rhs|, in float64; NaN is larger than all else.
+
+    With `apart`, the first row couples to none before it and the last one to none behind it.
+    """
     _, rows, inner = d.shape
     for tile in range(first, past):
         o, start, end = tile_at(tile, inner, width)
         for k in range(rows):
             above = before[o, 0] if k == 0 else x[o, k - 1]
             below = behind[o, 0] if k == rows - 1 else x[o, k + 1]
+            is_first, is_last = apart and k == 0, apart and k == rows - 1
             for i in range(start, end):
                 left = np.float64(a[o, k, i]) * np.float64(above[i])
                 middle = np.float64(b[o, k, i]) * np.float64(x[o, k, i])
                 right = np.float64(c[o, k, i]) * np.float64(below[i])
+                left = 0.0 if is_first else left
+                right = 0.0 if is_last else right
                 given = np.float64(d[o, k, i])
                 miss = abs(left + middle + right - given)
                 size = abs(left) + abs(middle) + abs(right) + abs(given)

@@ -30,7 +30,7 @@ def thread_count() -> int:
 
 def over_tiles(
     kernel: Callable[..., None],
-    arrays: tuple[Batch, ...],
+    arguments: tuple[Batch | bool, ...],
     like: Batch,
     then: Callable[[int, int], None] | None = None,
     *,
@@ -46,7 +46,7 @@ def over_tiles(
     tiles = -(-inner // width)
 
     def part(first: int, past: int) -> None:
-        kernel(*arrays, width, first, past)
+        kernel(*arguments, width, first, past)
         if then is not None and tiles:
             then(*(tile // tiles * inner + tile % tiles * width for tile in (first, past)))
 

@@ -59,6 +59,8 @@ _SMALL = 128
 _LINE = 128
 # Blocks that solve again what windows did not: enough to fill a device, few enough to end at once.
 _MOST_AGAIN = 1024
+# Elements of a batch that are judged on the host, which takes it no longer than to bring them.
+_LITTLE = 1 << 18
 # Launches that are kept ready, for batches of so many sizes.
 _MOST_READY = 256
 
@@ -326,10 +328,16 @@ class CudaTridiagonal:
         return self._prepared.act(file, name, plan, pieces, (*places, np.int64(pieces), *numbers))
 
     def judge(
-        self, *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+        self, *solved: *SolvedBands, beside: Sequence[Batch] | None, residual: bool
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
-        """Do as `reference.judge` does: on the host, or for arrays of the device there."""
-        return reference.judge(*solved, beside=beside, residual=residual)
+        """Do as `reference.judge` does, on the device unless a batch of the host is small."""
+        if of_device(solved[4]) or solved[4].size <= _LITTLE:
+            return reference.judge(*solved, beside=beside, residual=residual)
+        arena = Arena(self.machine, self._threads)
+        a, b, c, d, x, *ends = (_brought(one, arena) for one in (*solved, *(beside or ())))
+        found = reference.judge(a, b, c, d, x, beside=ends or None, residual=residual)
+        status, missing, scale = (arena.get(one.T[:, None])[:, 0] for one in found)
+        return status, missing, scale
 
     def solve_pentadiagonal(self, *bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
         """Solve a batch of pentadiagonal systems, by a thread each."""
@@ -357,6 +365,12 @@ class CudaTridiagonal:
 def _do(acts: Sequence[Callable[[], None]]) -> None:
     for act in acts:
         act()
+
+
+def _brought(host: Batch, arena: Arena) -> Batch:
+    """Return a batch on the device, which gets once what is repeated along an axis."""
+    once = tuple(slice(None) if stride else slice(1) for stride in host.strides)
+    return np.broadcast_to(arena.brought(host[once]), host.shape)
 
 
 def _aligned(places: tuple[Address, ...], size: int = 16) -> bool:

@@ -81,7 +81,7 @@ class PieceSolver(Protocol):
         ...
 
     def judge(
-        self, *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+        self, *solved: *SolvedBands, beside: Sequence[Batch] | None, residual: bool
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
         """Return status, missing and scale of each system; see `reference.judge`."""
         ...

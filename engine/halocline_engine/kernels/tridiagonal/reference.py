@@ -201,13 +201,13 @@ def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]
 
 
 def judge(
-    *solved: *SolvedBands, beside: Sequence[Batch], residual: bool
+    *solved: *SolvedBands, beside: Sequence[Batch] | None, residual: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
     """Return status, missing and scale of each system, indexed [outer, inner].
 
-    All elements of the bands couple: `beside` are the unknowns before the first row and behind the
-    last one, indexed [outer, 1, inner]. Without `residual`, the last two are not computed. Threads
-    look at a few systems at a time.
+    `beside` are the unknowns before the first row and behind the last one, indexed [outer, 1,
+    inner], to which these rows couple; without them, what would couple is not looked at. Without
+    `residual`, the last two results are not computed. Threads look at a few systems at a time.
     """
     solution = solved[4]
     of_systems = (solution.shape[0], solution.shape[2])
@@ -217,9 +217,11 @@ def judge(
 
     def look(there: tuple[slice, slice]) -> None:
         at = (there[0], slice(None), there[1])
-        low, middle, high, right, x, before, behind = (one[at] for one in (*solved, *beside))
+        low, middle, high, right, x = (one[at] for one in solved)
+        low, high = _used(low, high, periodic=beside is not None)
         status[there] = diagnose(low, middle, high, right, x, periodic=True)
         if residual:
+            before, behind = (one[at] for one in beside) if beside else 2 * (_nothing(x),)
             found = misses(low, middle, high, right, x, (before, behind))
             missing[there], scale[there] = found
 
@@ -227,6 +229,11 @@ def judge(
     threads = 1 if of_device(solution) else copying_threads(1)
     in_threads(look, [*slabs(solution)], threads)
     return status, missing, scale
+
+
+def _nothing(solution: Batch) -> Batch:
+    """Return unknowns beside the rows where nothing couples."""
+    return np.zeros_like(solution[:, :1])
 
 
 def residual(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ from halocline_engine.backends.cpu.calls import (
     array_along,
     buffer_place,
     cut_of,
+    flat,
     sizes_of,
     threads_of_calls,
     widened,
@@ -110,7 +111,7 @@ class FusedExecutable(HostExecutable):
                 hint="Pass arrays of their own.",
             )
         step, steps = self._step, self._asked.steps
-        inner = self._kernels.call(fields, scalars, origins, domain).inner
+        inner = self._kernels.call(self._kernels.places(fields, origins), domain).inner
         points = points_of_tile(step, self._kernels.caches, _between(self._kernels))
         reach, ends = wider(self._asked.ends, step.reach), self._asked.ends
         shape = shape_of(domain, reach, steps, points, list(Axis).index(inner))
@@ -321,12 +322,9 @@ class _Worker:
             )
             for name, origin in job.origins.items()
         }
-        call = job.kernels.call(
-            {**job.fields, **own},
-            job.scalars,
-            {**origins, **dict.fromkeys(own, inside)},
-            sizes_of(box),
-        )
+        origins |= dict.fromkeys(own, inside)
+        places = job.kernels.places({**job.fields, **own}, origins)
+        call = job.kernels.call(places, sizes_of(box))
         yield from _noted(replace(call, places={**call.places, **self._buffers}), job, own)
 
 
@@ -336,7 +334,9 @@ def _noted(call: Call, job: _Job, own: Mapping[str, HostArray]) -> Iterator[_Mov
     fields = {one.name for one in schedule.program.fields}
     for kernel, entry in zip(kernels_of(schedule.steps), call.entries, strict=True):
         box = widened(call.domain, kernel.extent, (0, call.domain[2]))
-        words = list(words_of(entry, call, box, cut_of(kernel, entry, call, sizes_of(box))))
+        found = cut_of(kernel, entry, call, sizes_of(box))
+        scalars = (job.scalars[name] for name in entry.function.scalars)
+        words = [*flat(box), *words_of(entry, call, found), *scalars]
         moving = tuple(
             (FIRST_ARRAY + 4 * n, call.places[name].words[1:])
             for n, name in enumerate(entry.function.arrays)
