@@ -95,6 +95,8 @@ def namespace() -> dict[str, Any]:
         "minimum": np.minimum,
         "maximum": np.maximum,
         "round_away": _FUNCTIONS["round_away_from_zero"],
+        "exponential": _FUNCTIONS["exp"],
+        "logarithm": _FUNCTIONS["log"],
         "integer_power": _function("pow"),
         "float_remainder": np.remainder,
         "integer_remainder": np.remainder,

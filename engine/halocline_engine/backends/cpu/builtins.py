@@ -22,6 +22,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as _numba_intrinsic
 
+from halocline_engine.backends.cpu.elementary import (
+    exponential,
+    logarithm,
+    multiply_add,
+    select,
+)
 from halocline_engine.ir.types import DType
 
 __all__ = ["SCOPES", "loop_attributes", "namespace"]
@@ -118,14 +124,6 @@ def _at(context: Any, builder: Any, dtype: Any, arguments: Any) -> Any:
     return builder.bitcast(moved, context.get_data_type(dtype).as_pointer())
 
 
-@_intrinsic
-def _select(_typing: Any, condition: Any, then: Any, _otherwise: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.select(arguments[0], arguments[1], arguments[2])
-
-    return then(condition, then, then), generate
-
-
 def _extreme(operator: str) -> _Function:
     """Return `minimum` or `maximum` as NumPy has them: NaN wins, and of equals the second."""
 
@@ -214,16 +212,6 @@ def _integer_remainder(_typing: Any, _value: Any, _divisor: Any) -> Any:
     return _types.int64(_types.int64, _types.int64), generate
 
 
-@_intrinsic
-def _multiply_add(_typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return `a * b + c`, rounded once: an instruction where the processor has one."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.fma(*arguments)
-
-    return a(a, b, c), generate
-
-
 @_jit
 def _integer_power(base: Any, exponent: Any) -> Any:
     """Return the power in wrapping arithmetic; 1 / base**n is truncated, 0 for base 0."""
@@ -261,8 +249,10 @@ def namespace() -> dict[str, Any]:
         "load": _load(None),
         **{f"load_{n}": _load(n) for n in range(SCOPES)},
         **{f"store_{n}": _store(n) for n in range(SCOPES)},
-        "select": _select,
-        "multiply_add": _multiply_add,
+        "select": select,
+        "multiply_add": multiply_add,
+        "exponential": exponential,
+        "logarithm": logarithm,
         "minimum": _extreme("<"),
         "maximum": _extreme(">"),
         "round_away": _round_away,

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import llvmlite  # pyright: ignore[reportMissingTypeStubs] # it has none
 import numba
 
-from halocline_engine.backends.cpu import builtins
+from halocline_engine.backends.cpu import builtins, elementary
 from halocline_engine.cache import Cache, code_folder, key_of, publish, trim
 from halocline_engine.compiling import compiling
 from halocline_engine.version import halocline_version
@@ -97,6 +97,7 @@ def _file_of(text: str) -> Path | None:
 @functools.cache
 def _called() -> tuple[str, ...]:
     """Return what the functions that texts call are made of."""
-    source = Path(builtins.__file__).read_text(encoding="utf-8")
+    files = (builtins.__file__, elementary.__file__)
+    sources = (Path(file).read_text(encoding="utf-8") for file in files)
     versions: Mapping[str, Any] = {"numba": numba, "llvmlite": llvmlite}
-    return (source, halocline_version(), *(str(one.__version__) for one in versions.values()))
+    return (*sources, halocline_version(), *(str(one.__version__) for one in versions.values()))

@@ -32,7 +32,14 @@ from halocline_engine.ir.nodes import (
     While,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import accesses_of, assignments, expressions, targets_of, walk
+from halocline_engine.ir.walk import (
+    accesses_of,
+    assignments,
+    expressions,
+    statements,
+    targets_of,
+    walk,
+)
 from halocline_engine.schedule.nodes import Kernel, Schedule, Section
 from halocline_engine.schedule.rare import narrow_masks, usual_body
 from halocline_engine.schedule.storage.temporaries import kernels_of
@@ -193,6 +200,7 @@ class _Writer:
         self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
         self.scopes = _scopes(kernel, layout, arrays)
         self.pointers: dict[_Row, str] = {}
+        self.one_by_one = False
 
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
@@ -232,6 +240,7 @@ class _Writer:
     def _nest(self, section: Section, axes: list[str]) -> Iterator[str]:
         """Yield the loops of a section inside two others."""
         self.pointers = _rows(section, self.registers, self.inner)
+        self.one_by_one = any(isinstance(one, While) for one in statements(section.body))
         *outer, inner = axes
         depth = 3
         for axis in outer:
@@ -304,7 +313,8 @@ class _Writer:
                     assert_never(statement)
 
     def _spell(self, value: Expr) -> str:
-        return spell(value, self._read, lambda p: self.scalars[p.name])
+        read, scalars = self._read, self.scalars
+        return spell(value, read, lambda p: scalars[p.name], one_by_one=self.one_by_one)
 
     def _read(self, read: Read) -> str:
         if read.name in self.registers:

@@ -21,8 +21,8 @@ _FLOAT_FUNCTIONS: Mapping[str, str] = {
     nodes.FMA: "multiply_add",
     "sqrt": "math.sqrt",
     "cbrt": "np.cbrt",
-    "exp": "math.exp",
-    "log": "math.log",
+    "exp": "exponential",
+    "log": "logarithm",
     "log10": "math.log10",
     "pow": "math.pow",
     "sin": "math.sin",
@@ -50,17 +50,26 @@ _FLOAT_FUNCTIONS: Mapping[str, str] = {
     "isinf": "math.isinf",
     "isfinite": "math.isfinite",
 }
+#: Functions of the C library, which takes less time for an element but has no vectors.
+_ONE_BY_ONE: Mapping[str, str] = {"exp": "math.exp", "log": "math.log"}
 _IDENTITIES = ("floor", "ceil", "trunc", "round", "round_away_from_zero")
 _TESTS: Mapping[str, str] = {"isnan": "False", "isinf": "False", "isfinite": "True"}
 
 
 def spell(
-    expr: nodes.Expr, read: Callable[[nodes.Read], str], parameter: Callable[[nodes.Parameter], str]
+    expr: nodes.Expr,
+    read: Callable[[nodes.Read], str],
+    parameter: Callable[[nodes.Parameter], str],
+    *,
+    one_by_one: bool = False,
 ) -> str:
-    """Return the text of an expression; it can stand as an operand."""
+    """Return the text of an expression; it can stand as an operand.
+
+    `one_by_one` where its loop cannot be vectorised.
+    """
 
     def text(part: nodes.Expr) -> str:
-        return spell(part, read, parameter)
+        return spell(part, read, parameter, one_by_one=one_by_one)
 
     match expr:
         case nodes.Number(dtype, value):
@@ -75,6 +84,8 @@ def spell(
             return _cut(f"(-{text(operand)})", dtype)
         case nodes.Binary(operator, left, right, dtype):
             return _binary(operator, text(left), text(right), left.dtype, dtype)
+        case nodes.Call(function, (argument,)) if one_by_one and function in _ONE_BY_ONE:
+            return f"{_ONE_BY_ONE[function]}({text(argument)})"
         case nodes.Call(function, arguments, dtype):
             return _call(function, [text(a) for a in arguments], arguments[0].dtype, dtype)
         case nodes.Select(condition, then, otherwise, _):
