@@ -26,6 +26,7 @@ from halocline_engine.backends.cpu.elementary import (
     exponential,
     logarithm,
     multiply_add,
+    power,
     select,
 )
 from halocline_engine.ir.types import DType
@@ -253,6 +254,7 @@ def namespace() -> dict[str, Any]:
         "multiply_add": multiply_add,
         "exponential": exponential,
         "logarithm": logarithm,
+        "power": power,
         "minimum": _extreme("<"),
         "maximum": _extreme(">"),
         "round_away": _round_away,

@@ -10,7 +10,7 @@ arrays that are adjacent along it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -36,6 +36,7 @@ from halocline_engine.ir.walk import (
     accesses_of,
     assignments,
     expressions,
+    irregular,
     statements,
     targets_of,
     walk,
@@ -200,7 +201,7 @@ class _Writer:
         self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
         self.scopes = _scopes(kernel, layout, arrays)
         self.pointers: dict[_Row, str] = {}
-        self.one_by_one = False
+        self.library: Set[str] = frozenset()
 
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
@@ -240,7 +241,7 @@ class _Writer:
     def _nest(self, section: Section, axes: list[str]) -> Iterator[str]:
         """Yield the loops of a section inside two others."""
         self.pointers = _rows(section, self.registers, self.inner)
-        self.one_by_one = any(isinstance(one, While) for one in statements(section.body))
+        self.library = _library(section, self.kernel.order)
         *outer, inner = axes
         depth = 3
         for axis in outer:
@@ -314,7 +315,7 @@ class _Writer:
 
     def _spell(self, value: Expr) -> str:
         read, scalars = self._read, self.scalars
-        return spell(value, read, lambda p: scalars[p.name], one_by_one=self.one_by_one)
+        return spell(value, read, lambda p: scalars[p.name], self.library)
 
     def _read(self, read: Read) -> str:
         if read.name in self.registers:
@@ -337,6 +338,17 @@ class _Writer:
         i, j, k = offset
         pointer = self.pointers[(name, j, k if self.inner is Axis.I else i)]
         return f"{pointer}, {_along(self.arrays[name], offset, self.inner)}"
+
+
+def _library(section: Section, order: Order) -> Set[str]:
+    """Return functions that should be the C library's, whatever the order of axes.
+
+    Loops with others in them have no vectors: those with a `while`, and some that look values up.
+    Columns along K have none either, and powers take most time there.
+    """
+    if any(isinstance(one, While) for one in statements(section.body)):
+        return {"exp", "log", "pow"}
+    return {"pow"} if order is not Order.PARALLEL or irregular(section.body) else frozenset()
 
 
 def _along(array: _Array, offset: tuple[int, int, int], inner: Axis) -> str:

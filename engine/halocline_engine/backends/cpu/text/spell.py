@@ -7,7 +7,7 @@ else keeps its type by itself. The names used here are those of `cpu.builtins`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import assert_never
 
 from halocline_engine.errors import InternalError
@@ -24,7 +24,7 @@ _FLOAT_FUNCTIONS: Mapping[str, str] = {
     "exp": "exponential",
     "log": "logarithm",
     "log10": "math.log10",
-    "pow": "math.pow",
+    "pow": "power",
     "sin": "math.sin",
     "cos": "math.cos",
     "tan": "math.tan",
@@ -50,8 +50,8 @@ _FLOAT_FUNCTIONS: Mapping[str, str] = {
     "isinf": "math.isinf",
     "isfinite": "math.isfinite",
 }
-#: Functions of the C library, which takes less time for an element but has no vectors.
-_ONE_BY_ONE: Mapping[str, str] = {"exp": "math.exp", "log": "math.log"}
+#: The same from the C library, which takes less time for one element but has no vectors.
+_LIBRARY: Mapping[str, str] = {"exp": "math.exp", "log": "math.log", "pow": "math.pow"}
 _IDENTITIES = ("floor", "ceil", "trunc", "round", "round_away_from_zero")
 _TESTS: Mapping[str, str] = {"isnan": "False", "isinf": "False", "isfinite": "True"}
 
@@ -60,16 +60,15 @@ def spell(
     expr: nodes.Expr,
     read: Callable[[nodes.Read], str],
     parameter: Callable[[nodes.Parameter], str],
-    *,
-    one_by_one: bool = False,
+    library: Set[str] = frozenset(),
 ) -> str:
     """Return the text of an expression; it can stand as an operand.
 
-    `one_by_one` where its loop cannot be vectorised.
+    `library` has the functions that are those of the C library, as loops may not be vectorised.
     """
 
     def text(part: nodes.Expr) -> str:
-        return spell(part, read, parameter, one_by_one=one_by_one)
+        return spell(part, read, parameter, library)
 
     match expr:
         case nodes.Number(dtype, value):
@@ -84,10 +83,10 @@ def spell(
             return _cut(f"(-{text(operand)})", dtype)
         case nodes.Binary(operator, left, right, dtype):
             return _binary(operator, text(left), text(right), left.dtype, dtype)
-        case nodes.Call(function, (argument,)) if one_by_one and function in _ONE_BY_ONE:
-            return f"{_ONE_BY_ONE[function]}({text(argument)})"
         case nodes.Call(function, arguments, dtype):
-            return _call(function, [text(a) for a in arguments], arguments[0].dtype, dtype)
+            called = _LIBRARY if function in library else _FLOAT_FUNCTIONS
+            operands = arguments[0].dtype
+            return _call(function, [text(a) for a in arguments], operands, dtype, called)
         case nodes.Select(condition, then, otherwise, _):
             return f"select({text(condition)}, {text(then)}, {text(otherwise)})"
         case nodes.Cast(DType.BOOL, operand) if operand.dtype is not DType.BOOL:
@@ -145,7 +144,13 @@ def _binary(operator: str, left: str, right: str, operands: DType, dtype: DType)
             return _cut(f"({left} {operator} {right})", dtype)
 
 
-def _call(function: str, arguments: list[str], operands: DType, dtype: DType) -> str:
+def _call(
+    function: str,
+    arguments: list[str],
+    operands: DType,
+    dtype: DType,
+    called: Mapping[str, str],
+) -> str:
     joined = ", ".join(arguments)
     match function:
         case "min":
@@ -159,9 +164,9 @@ def _call(function: str, arguments: list[str], operands: DType, dtype: DType) ->
         case "pow" if not operands.is_float:
             return _cut(f"integer_power({joined})", dtype)
         case "pow":
-            return f"math.pow({arguments[0]}, np.{operands}({arguments[1]}))"
+            return f"{called[function]}({arguments[0]}, np.{operands}({arguments[1]}))"
         case _ if operands.is_float:
-            return f"{_FLOAT_FUNCTIONS[function]}({joined})"
+            return f"{called[function]}({joined})"
         case _ if function in _IDENTITIES:
             return arguments[0]
         case _ if function in _TESTS:
