@@ -97,7 +97,7 @@ def namespace() -> dict[str, Any]:
         "round_away": _FUNCTIONS["round_away_from_zero"],
         "exponential": _FUNCTIONS["exp"],
         "logarithm": _FUNCTIONS["log"],
-        "power": _FUNCTIONS["pow"],
+        "power": np.power,
         "integer_power": _function("pow"),
         "float_remainder": np.remainder,
         "integer_remainder": np.remainder,

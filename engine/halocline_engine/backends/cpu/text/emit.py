@@ -26,6 +26,7 @@ from halocline_engine.ir.nodes import (
     Bound,
     Expr,
     If,
+    Offset,
     Parameter,
     Read,
     Statement,
@@ -47,8 +48,8 @@ from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["Function", "Module", "emit"]
 
-#: An array, and the offsets along J and along the other axis that is not the inner one.
-_Row: TypeAlias = tuple[str, int, int]
+#: An array and an offset, which is 0 along the inner axis.
+_Row: TypeAlias = tuple[str, Offset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class _Array:
+class CpuArray:
     """An array as the text knows it."""
 
     text: str
@@ -101,20 +102,20 @@ def emit(schedule: Schedule, layout: Layout) -> Module:
     return Module("\n\n\n".join(texts) + "\n", tuple(functions), tuple(parts))
 
 
-def _arrays(schedule: Schedule, layout: Layout) -> dict[str, _Array]:
+def _arrays(schedule: Schedule, layout: Layout) -> dict[str, CpuArray]:
     fields = {
-        f.name: _Array(f"f{n}", f.dtype, f.axes, f.name in layout.adjacent)
+        f.name: CpuArray(f"f{n}", f.dtype, f.axes, f.name in layout.adjacent)
         for n, f in enumerate(schedule.program.fields)
     }
     buffers = {
-        b.name: _Array(f"b{n}", b.dtype, tuple(Axis), adjacent=True)
+        b.name: CpuArray(f"b{n}", b.dtype, tuple(Axis), adjacent=True)
         for n, b in enumerate(schedule.buffers)
     }
     return {**fields, **buffers}
 
 
 def _function(
-    name: str, kernel: Kernel, arrays: dict[str, _Array], schedule: Schedule, inner: Axis
+    name: str, kernel: Kernel, arrays: dict[str, CpuArray], schedule: Schedule, inner: Axis
 ) -> Function:
     bodies = [statement for section in kernel.sections for statement in section.body]
     used = {name for name, _ in accesses_of(bodies)} | set(targets_of(bodies))
@@ -132,7 +133,7 @@ def _function(
     )
 
 
-def _head(function: Function, arrays: dict[str, _Array], scalars: dict[str, str]) -> str:
+def _head(function: Function, arrays: dict[str, CpuArray], scalars: dict[str, str]) -> str:
     words = ["i0", "i1", "j0", "j1", "k0", "k1", "nk", "rows", "width"]
     for name in function.arrays:
         text = arrays[name].text
@@ -150,7 +151,7 @@ def _casts(function: Function, scalars: dict[str, str], types: dict[str, DType])
     ]
 
 
-def _scopes(kernel: Kernel, layout: Layout, arrays: dict[str, _Array]) -> dict[str, int]:
+def _scopes(kernel: Kernel, layout: Layout, arrays: dict[str, CpuArray]) -> dict[str, int]:
     """Return the number of each array that the kernel writes; of all arrays where two may be one.
 
     Arrays that share a number may share memory.
@@ -163,7 +164,7 @@ def _scopes(kernel: Kernel, layout: Layout, arrays: dict[str, _Array]) -> dict[s
 
 
 def _columns_in_no_region(
-    kernel: Kernel, arrays: dict[str, _Array], inner: Axis, masks: frozenset[str]
+    kernel: Kernel, arrays: dict[str, CpuArray], inner: Axis, masks: frozenset[str]
 ) -> Iterator[str]:
     """Yield what loops along I need to know of narrow regions.
 
@@ -186,7 +187,7 @@ class _Writer:
         self,
         kernel: Kernel,
         layout: Layout,
-        arrays: dict[str, _Array],
+        arrays: dict[str, CpuArray],
         scalars: dict[str, str],
         masks: frozenset[str],
         *,
@@ -249,7 +250,7 @@ class _Writer:
             depth += 1
         pad = "    " * depth
         for key, name in self.pointers.items():
-            yield f"{pad}{name} = {_row(self.arrays[key[0]], key, self.inner)}"
+            yield f"{pad}{name} = {_row(self._array(*key), key[1], self.inner)}"
         (line,) = self._loop(inner, section)
         found = masks_of(section.body, self.masks)
         if not found:
@@ -300,7 +301,8 @@ class _Writer:
                     yield f"{pad}{self.registers[target]} = {self._spell(value)}"
                 case Assign(target, value, _, level):
                     place = self._at(target, (0, 0, 0), level)
-                    yield f"{pad}store_{self.scopes[target]}({place}, {self._spell(value)})"
+                    scope = self._scope(target, (0, 0, 0))
+                    yield f"{pad}store_{scope}({place}, {self._spell(value)})"
                 case If(condition, then, otherwise, _):
                     yield f"{pad}if {self._spell(condition)}:"
                     yield from self._body(then, depth + 1)
@@ -320,24 +322,33 @@ class _Writer:
     def _read(self, read: Read) -> str:
         if read.name in self.registers:
             return self.registers[read.name]
-        scope = self.scopes.get(read.name)
+        scope = self._scope(read.name, read.offset)
         load = "load" if scope is None else f"load_{scope}"
         return f"{load}({self._at(read.name, read.offset, read.level)})"
 
-    def _at(self, name: str, offset: tuple[int, int, int], level: Expr | None) -> str:
+    def _at(self, name: str, offset: Offset, level: Expr | None) -> str:
         """Return pointer and offset in bytes, as arguments, of an element at an offset or level."""
         if level is None:
             return self._place(name, offset)
         i, j, _ = offset
         along = f"({self._spell(level)}) * {self.arrays[name].text}_k"
         if self.inner is Axis.K:
-            return f"{self.pointers[(name, j, i)]}, {along}"
+            return f"{self.pointers[(name, (i, j, 0))]}, {along}"
         return f"{self._place(name, (i, j, ANY_LEVEL))} + {along}"
 
-    def _place(self, name: str, offset: tuple[int, int, int]) -> str:
-        i, j, k = offset
-        pointer = self.pointers[(name, j, k if self.inner is Axis.I else i)]
-        return f"{pointer}, {_along(self.arrays[name], offset, self.inner)}"
+    def _place(self, name: str, offset: Offset) -> str:
+        pointer = self.pointers[(name, _across(offset, self.inner))]
+        return f"{pointer}, {_along(self._array(name, offset), offset, self.inner)}"
+
+    def _array(self, name: str, offset: Offset) -> CpuArray:
+        """Return the array that has an element at an offset."""
+        del offset
+        return self.arrays[name]
+
+    def _scope(self, name: str, offset: Offset) -> int | None:
+        """Return the scope of an access, or None where the array is only read."""
+        del offset
+        return self.scopes.get(name)
 
 
 def _library(section: Section, order: Order) -> Set[str]:
@@ -351,17 +362,23 @@ def _library(section: Section, order: Order) -> Set[str]:
     return {"pow"} if order is not Order.PARALLEL or irregular(section.body) else frozenset()
 
 
-def _along(array: _Array, offset: tuple[int, int, int], inner: Axis) -> str:
+def _along(array: CpuArray, offset: Offset, inner: Axis) -> str:
     """Return how many bytes behind its row's first element one lies, as text."""
     if inner not in array.axes:
         return "0"
-    index, step = ("i", offset[0]) if inner is Axis.I else ("k", offset[2])
+    index, step = inner.lower(), offset[list(Axis).index(inner)]
     if array.adjacent:
         size = array.dtype.itemsize
         moved = f" {'-' if step < 0 else '+'} {abs(step) * size}" if step else ""
         return f"{index} * {size}{moved}"
     place = f"({index} {'-' if step < 0 else '+'} {abs(step)})" if step else index
     return f"{place} * {array.text}_{index}"
+
+
+def _across(offset: Offset, inner: Axis) -> Offset:
+    """Return an offset without what it has along the inner axis."""
+    i, j, k = (0 if axis is inner else step for axis, step in zip(Axis, offset, strict=True))
+    return i, j, k
 
 
 def _rows(section: Section, registers: Mapping[str, str], inner: Axis) -> dict[_Row, str]:
@@ -371,21 +388,21 @@ def _rows(section: Section, registers: Mapping[str, str], inner: Axis) -> dict[_
         for one in assignments(section.body)
     )
     keys: dict[_Row, None] = {}
-    for name, (i, j, k) in (*accesses_of(section.body), *assigned):
+    for name, offset in (*accesses_of(section.body), *assigned):
         if name not in registers:
-            keys[(name, j, k if inner is Axis.I else i)] = None
+            keys[(name, _across(offset, inner))] = None
     return {key: f"p{n}" for n, key in enumerate(keys)}
 
 
-def _row(array: _Array, key: _Row, inner: Axis) -> str:
+def _row(array: CpuArray, offset: Offset, inner: Axis) -> str:
     """Return the address of a row's first element, as text; of all levels, that of the first."""
-    _, j, other = key
-    across = Axis.K if inner is Axis.I else Axis.I
+    steps = dict(zip(Axis, offset, strict=True))
     terms = [array.text]
-    for axis, offset in ((Axis.J, j), (across, other)):
-        if axis in array.axes and offset != ANY_LEVEL:
+    for axis in (Axis.J, Axis.K, Axis.I):
+        step = steps[axis]
+        if axis is not inner and axis in array.axes and step != ANY_LEVEL:
             low = axis.lower()
-            place = f"({low} {'-' if offset < 0 else '+'} {abs(offset)})" if offset else low
+            place = f"({low} {'-' if step < 0 else '+'} {abs(step)})" if step else low
             terms.append(f"{place} * {array.text}_{low}")
     return f"pointer_{array.dtype}({' + '.join(terms)})"
 
