@@ -125,14 +125,11 @@ class MadeFieldsExecutable(WrappedExecutable):
         self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
-        again = partial(self, fields, scalars, origins, domain)
-        if 0 in domain:
-            return again
-        call = self._call(fields, scalars, origins, domain)
-        if self._has_copies(fields, call):
-            return again
+        call = None if 0 in domain else self._call(fields, scalars, origins, domain)
+        if call is None or self._has_copies(fields, call):
+            return partial(self, fields, scalars, origins, domain)
         kernels, loops = prepare(self.kernels, *call), self._watched(call[1], domain)
-        if not self.plan.zeroed and loops is None:
+        if not self.plan.zeroed and not loops:
             return kernels
 
         def run() -> None:
@@ -144,10 +141,8 @@ class MadeFieldsExecutable(WrappedExecutable):
 
     def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
-        if not isinstance(self.kernels, Launching):
-            return None
         arrays, levels, places, _ = call = self._call(fields, {}, origins, domain)
-        if self._has_copies(fields, call):
+        if not isinstance(self.kernels, Launching) or self._has_copies(fields, call):
             return None
         kernels = self.kernels.launcher(arrays, places, domain)
         if kernels is None:

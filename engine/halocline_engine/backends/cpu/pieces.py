@@ -21,8 +21,9 @@ from halocline_engine.backends.cpu.calls import (
     words_of,
 )
 from halocline_engine.backends.cpu.phases import Phase
+from halocline_engine.backends.cpu.text.strips import STRIP, StripRoom
 from halocline_engine.backends.cpu.work import KernelCalls, Slabs, Temporaries, Work
-from halocline_engine.ir.types import Axis, Order
+from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
 
 __all__ = ["SERIAL_POINTS", "WorkMaker", "across", "split", "temporaries_of"]
@@ -33,6 +34,10 @@ SERIAL_POINTS = 16384
 _PIECES = 4
 #: The same for kernels that read planes twice, once for each piece that they lie beside.
 _PIECES_OF_PLANES = 2
+#: Columns of a strip: whole vectors, and no more than what other loops take.
+_LEAST_COLUMNS, _MOST_COLUMNS = 8, 64
+#: Bytes of an element of a strip, whatever its type, and of a line of a cache.
+_ITEM, _LINE = 8, 64
 
 
 def across(inner: Axis) -> int:
@@ -43,7 +48,8 @@ def across(inner: Axis) -> int:
 def temporaries_of(schedule: Schedule, phases: Sequence[Phase], call: Call) -> Temporaries:
     """Return the temporaries that hold the whole domain."""
     local = {buffer.name for phase in phases for buffer in phase.local}
-    shared = (buffer for buffer in schedule.buffers if buffer.name not in local)
+    needed = {name for entry in call.entries for name in entry.function.arrays} - local
+    shared = (buffer for buffer in schedule.buffers if buffer.name in needed)
     return Temporaries(call.inner, tuple((buffer, call.domain) for buffer in shared))
 
 
@@ -67,10 +73,12 @@ class WorkMaker:
                 yield from self._levels(first, entries)
                 continue
             kernels = [(step, next(entries)) for step in phase.steps if isinstance(step, Kernel)]
-            if len(kernels) == 1 and not phase.local:
+            needed = {name for _, entry in kernels for name in entry.function.arrays}
+            local = tuple(buffer for buffer in phase.local if buffer.name in needed)
+            if len(kernels) == 1 and not local and STRIP not in needed:
                 yield self._kernel(*kernels[0], (0, self.call.domain[2]))
             else:
-                yield self._slabs(kernels, phase.local)
+                yield self._slabs(kernels, local)
 
     def _levels(self, step: Levels, entries: Iterator[Entry]) -> Iterator[KernelCalls]:
         """Yield the kernels of each level, level by level."""
@@ -113,16 +121,21 @@ class WorkMaker:
     def _slabs(self, kernels: list[tuple[Kernel, Entry]], local: tuple[Buffer, ...]) -> Slabs:
         """Return several kernels that are called slab by slab."""
         call, axis = self.call, across(self.call.inner)
+        if not local and call.domain[axis] < self.threads:
+            axis = 1 - axis
         low, high = kernels[0][0].extent[axis]
-        cuts = _cuts(low, call.domain[axis] + high, self._count(kernels))
+        cuts = _cuts(low, call.domain[axis] + high, self._count(kernels, axis, local))
         ranges = tuple(pair for pair in pairwise(cuts) if pair[0] < pair[1])
         size = max(b - a for a, b in ranges)
-        on_slab = Temporaries(call.inner, tuple(_on_slab(b, call, axis, size) for b in local))
+        on_slab = Temporaries(
+            call.inner,
+            (*(_on_slab(b, call, axis, size) for b in local), *self._strip_memory(kernels)),
+        )
         own = on_slab.places()
         here = replace(self, call=replace(call, places={**call.places, **own}))
         moving = tuple(
             tuple(
-                (FIRST_ARRAY + 4 * n, name, own[name].words[1 + axis])
+                (FIRST_ARRAY + 4 * n, name, own[name].words[1 + axis] * (name != STRIP))
                 for n, name in enumerate(entry.function.arrays)
                 if name in own
             )
@@ -138,7 +151,29 @@ class WorkMaker:
         sizes = list(sizes_of(box))
         sizes[axis] = size
         found = cut_of(kernel, entry, self.call, (sizes[0], sizes[1], sizes[2]))
+        if entry.function.strips:
+            found = replace(found, width=self._columns(entry.function.strips))
         return self._calls(entry, (tuple(flat(box)),), words_of(entry, self.call, found))
+
+    def _columns(self, strips: StripRoom) -> int:
+        """Return how many columns a strip has, so that it fits in a core's cache."""
+        column = strips.arrays * (self.call.domain[2] + strips.beyond) * _ITEM
+        fitting = self.call.caches.level2 // 2 // column
+        return min(max(fitting, _LEAST_COLUMNS), _MOST_COLUMNS) // _LEAST_COLUMNS * _LEAST_COLUMNS
+
+    def _strip_memory(
+        self, kernels: Sequence[tuple[Kernel, Entry]]
+    ) -> Iterator[tuple[Buffer, Domain]]:
+        """Yield the memory for strips of the kernels, in which all have their arrays."""
+        several = [entry.function.strips for _, entry in kernels if entry.function.strips]
+        if several:
+            lines = max((self._columns(one) + one.around) * _ITEM for one in several) // _LINE + 1
+            levels = max(one.beyond for one in several) + self.call.domain[2]
+            # With an odd number of lines, levels share no set of a cache.
+            columns = (lines | 1) * _LINE // _ITEM
+            arrays = max(one.arrays for one in several)
+            nowhere = ((0, 0), (0, 0))
+            yield Buffer(STRIP, DType.FLOAT64, nowhere), (arrays, levels, columns)
 
     def _calls(
         self, entry: Entry, boxes: tuple[tuple[int, ...], ...], words: tuple[int, ...]
@@ -152,14 +187,19 @@ class WorkMaker:
         scalars = tuple(entry.function.scalars)
         return KernelCalls(entry.compiled, boxes, words, temporaries, scalars)
 
-    def _count(self, kernels: list[tuple[Kernel, Entry]]) -> int:
+    def _count(
+        self, kernels: list[tuple[Kernel, Entry]], axis: int, local: tuple[Buffer, ...]
+    ) -> int:
         """Return how many slabs to cut: each fits in a core's cache, and each thread has one."""
-        call, axis = self.call, across(self.call.inner)
+        call = self.call
         low, high = kernels[0][0].extent[axis]
         arrays = {name for _, entry in kernels for name in entry.function.arrays}
-        needed = prod(call.domain) * 8 * len(arrays) // call.caches.level2
-        least = self.threads if prod(call.domain) >= SERIAL_POINTS else 1
-        return max(1, min(call.domain[axis] + high - low, max(needed, least)))
+        count = self.threads if prod(call.domain) >= SERIAL_POINTS else 1
+        if len(kernels) == 1 and not local:
+            count *= _PIECES if count > 1 else 1
+        else:
+            count = max(count, prod(call.domain) * 8 * len(arrays) // call.caches.level2)
+        return max(1, min(call.domain[axis] + high - low, count))
 
 
 def split(box: Box, pieces: int, inner: Axis, *, sequential: bool) -> list[Box]:

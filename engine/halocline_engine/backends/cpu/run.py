@@ -21,9 +21,8 @@ from halocline_engine.backends.cpu.calls import (
 )
 from halocline_engine.backends.cpu.phases import phases
 from halocline_engine.backends.cpu.pieces import WorkMaker, across, temporaries_of
-from halocline_engine.backends.cpu.team import Team
 from halocline_engine.backends.cpu.temporal.fused import FusedExecutable, StepTiles
-from halocline_engine.backends.cpu.work import Places, SpareMemory, Work
+from halocline_engine.backends.cpu.work import Places, SpareMemory, Team, Work
 from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.backends.host import HostExecutable
 from halocline_engine.schedule.nodes import Schedule

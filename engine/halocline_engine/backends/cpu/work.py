@@ -1,24 +1,84 @@
-"""What a call does: kernels on pieces and slabs, wherever temporaries are and whatever scalars."""
+"""What a call does, and the threads that share it: kernels on pieces and slabs.
+
+It is known but for where temporaries are, and for the values of scalars.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import TypeAlias, assert_never
+from typing import TypeAlias, TypeVar, assert_never
 
 from halocline_engine.backends.base import Scalars, Value
 from halocline_engine.backends.cpu.calls import Domain, Place, buffer_place
 from halocline_engine.backends.cpu.code import Compiled
-from halocline_engine.backends.cpu.team import Team, taken
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.nodes import Buffer
 
-__all__ = ["KernelCalls", "Places", "Slabs", "SpareMemory", "Temporaries", "Work"]
+__all__ = [
+    "KernelCalls",
+    "Places",
+    "Slabs",
+    "SpareMemory",
+    "Team",
+    "Temporaries",
+    "Work",
+    "taken",
+]
 
 Places: TypeAlias = Mapping[str, Place]
+_Item = TypeVar("_Item")
+
+
+class Team:
+    """The threads of an executable; they start when work comes, and idle ones are used first."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(
+        self, compiled: Callable[..., None], pieces: Sequence[tuple[Value, ...]], threads: int
+    ) -> None:
+        """Run a kernel on pieces, each by the thread that comes first."""
+        if len(pieces) == 1:
+            compiled(*pieces[0])
+            return
+        left = deque(pieces)
+
+        def some() -> None:
+            for words in taken(left):
+                compiled(*words)
+
+        self.share(some, min(threads, len(pieces)))
+
+    def share(self, work: Callable[[], None], workers: int) -> None:
+        """Work here and in other threads, and wait for all that began; each takes what is left."""
+        pool = self._threads() if workers > 1 else None
+        others = [pool.submit(work) for _ in range(workers - 1)] if pool else []
+        work()
+        for other in others:
+            if not other.cancel():
+                other.result()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(thread_name_prefix="halocline-cpu")
+            return self._pool
+
+
+def taken(work: deque[_Item]) -> Iterator[_Item]:
+    """Yield what no thread has taken yet; threads share the work."""
+    while True:
+        try:
+            yield work.popleft()
+        except IndexError:
+            return
 
 
 @dataclass(frozen=True, slots=True)

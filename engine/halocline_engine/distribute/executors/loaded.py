@@ -17,7 +17,7 @@ _NEEDED = (
     "distributed.nanny",
     "halocline_engine.distribute.communicators.dask",
     "halocline_engine.distribute.resident.work",
-    "halocline_engine.backends.cpu.build",
+    "halocline_engine.backends.cpu.run",
     "numba.core.registry",
 )
 _numba: Any = cast("Any", numba)

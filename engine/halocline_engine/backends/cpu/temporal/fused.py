@@ -32,9 +32,9 @@ from halocline_engine.backends.cpu.calls import (
     words_of,
 )
 from halocline_engine.backends.cpu.code import Compiled
-from halocline_engine.backends.cpu.team import Team, taken
 from halocline_engine.backends.cpu.temporal.choose import gains_of, points_of_tile
 from halocline_engine.backends.cpu.temporal.tiles import Tiling, shape_of
+from halocline_engine.backends.cpu.work import Team, taken
 from halocline_engine.backends.fusing import AskedSteps, Gains
 from halocline_engine.backends.ghosts import Framed, Rule, Side, copies
 from halocline_engine.backends.host import HostExecutable
