@@ -121,7 +121,8 @@ class WorkMaker:
     def _slabs(self, kernels: list[tuple[Kernel, Entry]], local: tuple[Buffer, ...]) -> Slabs:
         """Return several kernels that are called slab by slab."""
         call, axis = self.call, across(self.call.inner)
-        if not local and call.domain[axis] < self.threads:
+        if len(kernels) == 1 and not local and call.domain[axis] < self.threads:
+            # What kernels hand to each other stays in a slab across the other axis alone.
             axis = 1 - axis
         low, high = kernels[0][0].extent[axis]
         cuts = _cuts(low, call.domain[axis] + high, self._count(kernels, axis, local))
