@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -113,6 +114,12 @@ def test_a_strip_has_what_its_kernel_touches(monkeypatch: pytest.MonkeyPatch) ->
     # The field at three offsets along I, both planes, and the output.
     (room,) = rooms(AROUND)
     assert room == StripRoom(6, 2, 1)
+
+
+def test_an_array_for_two_fields_is_in_no_strip() -> None:
+    program, facts = front(SOLVE)
+    layout = replace(contiguous(program, Axis.K), apart=False)
+    assert [one.strips for one in emit(plan(program, facts), layout).functions] == [None]
 
 
 CHEAP = """

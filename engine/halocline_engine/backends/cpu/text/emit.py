@@ -109,7 +109,10 @@ def _strips(
 ) -> tuple[StripArray, ...]:
     """Return the parts of strips, where a kernel goes along K in strips of columns."""
     bodies = [statement for section in kernel.sections for statement in section.body]
-    if layout.inner is not Axis.K or not may_have_strips(kernel) or masks_of(bodies, masks):
+    if layout.inner is not Axis.K or not layout.apart:
+        # A strip would keep what one field holds while the other one changes it.
+        return ()
+    if not may_have_strips(kernel) or masks_of(bodies, masks):
         return ()
     axes = {field.name: field.axes for field in schedule.program.fields}
     users = Counter(

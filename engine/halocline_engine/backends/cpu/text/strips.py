@@ -237,7 +237,7 @@ class StripLoops(Loops):
     """Writes loops over strips, whose columns are next to each other in memory of their own.
 
     Arrays without the axes I and J stay where they are; those of `fields` may have more levels than
-    the domain.
+    the domain. No array stands for two fields.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class StripLoops(Loops):
         self.inner = Axis.J
         self.fields = fields
         self.parts = {(part.name, part.i): (n, part) for n, part in enumerate(parts)}
-        self.shift = len(self.scopes) if layout.apart else -SCOPES
+        self.shift = len(self.scopes)
 
     def lines(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
@@ -324,7 +324,7 @@ class StripLoops(Loops):
         found = self.parts.get((name, offset[0]))
         if found is None:
             return super()._scope(name, offset)
-        return max(0, min(self.shift + found[0], SCOPES - 1))
+        return min(self.shift + found[0], SCOPES - 1)
 
 
 def _nested(function: str, values: Sequence[str]) -> str:
