@@ -129,7 +129,7 @@ class MadeFieldsExecutable(WrappedExecutable):
         if call is None or self._has_copies(fields, call):
             return partial(self, fields, scalars, origins, domain)
         kernels, loops = prepare(self.kernels, *call), self._watched(call[1], domain)
-        if not self.plan.zeroed and not loops:
+        if not self.plan.zeroed and loops is None:
             return kernels
 
         def run() -> None:

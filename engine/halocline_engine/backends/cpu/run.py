@@ -30,7 +30,7 @@ from halocline_engine.schedule.nodes import Schedule
 __all__ = ["CpuExecutable"]
 
 #: Calls whose temporaries are kept for later ones, and slabs.
-_CALLS, _SLABS = 4, 64
+_CALLS, _SLABS = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
