@@ -39,10 +39,9 @@ class TunedExecutable(CudaExecutable):
     def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Queue the program; where that is asked for and it is time, find out first how."""
         if self._tuner.mode == "measure" and not self._repeating and 0 not in domain:
-            views = self._views(fields, origins)
-            kind = self._kind(views, domain)
+            views, kind = self._lying(fields, origins, domain)
             if kind not in self._settled:
-                attempt = self._attempt(kind, views, fields, scalars, origins)
+                attempt = self._attempt(kind, views, fields, scalars, origins, domain)
                 if self._tuner.attend(attempt):
                     self._settled.add(kind)
                     self.forget()
@@ -80,8 +79,8 @@ class TunedExecutable(CudaExecutable):
         """Measure for calls like this one; see `backends.base.Tunable`."""
         if 0 in domain:
             return None
-        views = self._views(fields, origins)
-        attempt = self._attempt(self._kind(views, domain), views, fields, scalars, origins)
+        views, kind = self._lying(fields, origins, domain)
+        attempt = self._attempt(kind, views, fields, scalars, origins, domain)
         found = self._tuner.tune(attempt, seconds)
         self.forget()
         return found
@@ -114,6 +113,7 @@ class TunedExecutable(CudaExecutable):
         fields: Fields,
         scalars: Scalars,
         origins: Origins,
+        domain: Point,
     ) -> Attempt:
         own = [field for field in self._schedule.program.fields if field.name in fields]
         written = [field.name for field in own if field.written]
@@ -124,7 +124,7 @@ class TunedExecutable(CudaExecutable):
             if not scratch:
                 scratch.update(scratch_fields(self._machine, fields, written, read))
             return self._tuner.device.seconds_of(
-                lambda: prospect(scratch, scalars, origins, kind.domain)
+                lambda: prospect(scratch, scalars, origins, domain)
             )
 
         return Attempt(kind.variant, kind.domain, views, self._chosen, timed)

@@ -143,7 +143,11 @@ def relative_view(
         first=sum(min(span, 0) for span in spans),
         last=sum(max(span, 0) for span in spans) + itemsize,
         reach=reach,
-        aligned=all(number % _ALIGNED == 0 for number in strides[1:]),
+        aligned=all(
+            stride % _ALIGNED == 0
+            for stride, size in zip(strides[1:], shape[1:], strict=True)
+            if size > 1
+        ),
     )
 
 

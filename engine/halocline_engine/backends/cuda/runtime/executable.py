@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from halocline_engine.backends.cuda.kernels.choose import TileFor, block_memory,
 from halocline_engine.backends.cuda.kernels.column_blocks.held import held_on_chip
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
 from halocline_engine.backends.cuda.kernels.points.block_swizzle import worth_reversing
+from halocline_engine.backends.cuda.model.coalesce import (
+    ArrayLayout,
+    axes_alike,
+    coalesced,
+)
 from halocline_engine.backends.cuda.model.entries import (
     Variant,
     arrays_of,
@@ -95,15 +100,6 @@ class _Loaded:
     buffers: tuple[Buffer, ...]
 
 
-class _Look(NamedTuple):
-    """Layout of the array of a field in a call, without its address."""
-
-    name: str
-    shape: tuple[int, int, int]
-    strides: tuple[int, int, int]
-    origin: tuple[int, int, int]
-
-
 class CudaExecutable(FusingExecutable[FusedExecutable]):
     """A program that is alive on one machine.
 
@@ -141,7 +137,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         self._prepared: dict[CallKind, Prepared | CudaExecutable] = {}
         # Calls and arrays as they came, so that a call like one before is known at once.
         self._calls: dict[Hashable, Prepared | CudaExecutable] = {}
-        self._relative_views: dict[_Look, RelativeView] = {}
+        self._relative_views: dict[ArrayLayout, RelativeView] = {}
         self._lock = threading.Lock()
 
     @property
@@ -156,10 +152,10 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
 
     def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
-        looks = self._looks(fields, origins)
+        layouts, points = self._layouts(fields, origins, domain)
 
         def at(addresses: Mapping[str, int]) -> Launch:
-            located = self.located(looks, domain, addresses, backward=False)
+            located = self.located(layouts, points, addresses, backward=False)
             return lambda scalars: located(typed_scalars(self._scalars, scalars))
 
         return at
@@ -180,8 +176,8 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         backward: bool = False,
     ) -> Callable[[], None]:
         """Return the launches of a call; `backward` where blocks may run from the last."""
-        looks, addresses = self._looks(fields, origins), self._addresses(fields)
-        located = self.located(looks, domain, addresses, backward=backward)
+        layouts, points = self._layouts(fields, origins, domain)
+        located = self.located(layouts, points, self._addresses(fields), backward=backward)
         return Ready(located, typed_scalars(self._scalars, scalars), tuple(fields.values()))
 
     def repeat(
@@ -235,29 +231,44 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
     def _tiles(self, variant: Variant, domain: Domain) -> Mapping[str, Tile]:
         return tiles_of(self._schedule, variant, domain, self._tile_for)
 
-    def _looks(self, fields: Fields, origins: Origins) -> tuple[_Look, ...]:
-        """Return how the arrays of a call lie, in the order of the schedule."""
-        return tuple(
-            _Look(name, fields[name].shape, fields[name].strides, origins[name])
-            for name, _ in self._own
+    def _layouts(
+        self, fields: Fields, origins: Origins, domain: Domain
+    ) -> tuple[tuple[ArrayLayout, ...], Domain]:
+        """Return how the arrays of a call lie, in the order of the schedule, and its domain."""
+        layouts = tuple(
+            self._layout(name, dtype, fields[name], origins[name]) for name, dtype in self._own
         )
+        alike = axes_alike(self._schedule)
+        return coalesced(layouts, domain, alike) if alike else (layouts, domain)
+
+    def _layout(self, name: str, dtype: DType, array: Array, origin: Point) -> ArrayLayout:
+        """Return how an array lies; a stride along an axis it does not have counts as 0."""
+        present = self._axes[name]
+        i, j, k = (
+            stride if axis in present else 0
+            for axis, stride in zip(Axis, array.strides, strict=True)
+        )
+        return ArrayLayout(name, dtype.itemsize, array.shape, (i, j, k), origin)
 
     def _addresses(self, fields: Fields) -> dict[str, int]:
         return {name: self._machine.address(fields[name]) for name, _ in self._own}
 
-    def _views(self, fields: Fields, origins: Origins) -> dict[str, View]:
-        """Return how a call uses its fields, in the order of the schedule."""
-        return self._views_at(self._looks(fields, origins), self._addresses(fields))
+    def _lying(
+        self, fields: Fields, origins: Origins, domain: Domain
+    ) -> tuple[dict[str, View], CallKind]:
+        """Return how a call uses its fields, in the order of the schedule, and its kind."""
+        layouts, points = self._layouts(fields, origins, domain)
+        views = self._views_at(layouts, self._addresses(fields))
+        return views, self._kind(views, points)
 
-    def _views_at(self, looks: Sequence[_Look], addresses: Mapping[str, int]) -> dict[str, View]:
-        return {
-            look.name: self._relative_view(look, dtype).at(addresses[look.name])
-            for look, (_, dtype) in zip(looks, self._own, strict=True)
-        }
+    def _views_at(
+        self, layouts: Sequence[ArrayLayout], addresses: Mapping[str, int]
+    ) -> dict[str, View]:
+        return {one.name: self._relative_view(one).at(addresses[one.name]) for one in layouts}
 
     def located(
         self,
-        looks: tuple[_Look, ...],
+        layouts: tuple[ArrayLayout, ...],
         domain: Domain,
         addresses: Mapping[str, int],
         *,
@@ -267,19 +278,19 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         starts: dict[str, int] = {}
         spans: list[tuple[int, int]] = []
         relative_views: list[tuple[Hashable, int]] = []
-        for look, (name, dtype) in zip(looks, self._own, strict=True):
-            view, address = self._relative_view(look, dtype), addresses[name]
-            start = starts[name] = address + view.start
+        for layout in layouts:
+            view, address = self._relative_view(layout), addresses[layout.name]
+            start = starts[layout.name] = address + view.start
             spans.append((address + view.first, address + view.last))
             relative_views.append((view, start % _ALIGNED))
         alone = disjoint(spans, self._written[: len(spans)])
         call = (tuple(relative_views), alone, domain, backward)
         prepared = self._calls.get(call)
         if prepared is None:
-            kind = self._kind(self._views_at(looks, addresses), domain)
+            kind = self._kind(self._views_at(layouts, addresses), domain)
             prepared = self._prepare(replace(kind, backward=backward), call)
         if isinstance(prepared, CudaExecutable):
-            return prepared.located(looks, domain, addresses, backward=backward)
+            return prepared.located(layouts, domain, addresses, backward=backward)
         return Located(prepared.queue, starts, self._reserving(prepared, domain))
 
     def _reserving(self, prepared: Prepared, domain: Domain) -> Reserve | None:
@@ -307,20 +318,12 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         every = (*views.values(), *own.values())
         return kind_of(every, self._written, domain, layout, self._machine.cache)
 
-    def _relative_view(self, look: _Look, dtype: DType) -> RelativeView:
-        """Return how an array lies; a stride along an axis it does not have counts as 0."""
-        found = self._relative_views.get(look)
+    def _relative_view(self, layout: ArrayLayout) -> RelativeView:
+        found = self._relative_views.get(layout)
         if found is None:
-            present = self._axes.get(look.name, tuple(Axis))
-            i, j, k = (
-                stride if axis in present else 0
-                for axis, stride in zip(Axis, look.strides, strict=True)
-            )
-            found = relative_view(
-                look.name, dtype.itemsize, look.shape, (i, j, k), look.origin, self._around
-            )
+            found = relative_view(*layout, around=self._around)
             with self._lock:
-                _keep(self._relative_views, look, found)
+                _keep(self._relative_views, layout, found)
         return found
 
     def _prepare(self, kind: CallKind, call: Hashable) -> Prepared | CudaExecutable:

@@ -153,12 +153,11 @@ class _Shape:
 
     `arrays` counts those that are read or written, without indices and masks of regions, and
     `wide` is how many of their elements 16 bytes hold, `aligned` or not; `shifted` says that rows
-    begin behind such places. `work` are the operations
-    of a point, `shared` is how many elements two rows on their own load and store for one of both
-    together, `conditional` says that points choose what they load, and `direct` that they store all
-    results where they compute them. `levels` is how many levels
-    of an array a point reads, and `far` how many rows along J the points of one row read of such an
-    array.
+    begin behind such places. `work` are the operations of a point, `shared` is how many elements
+    two rows on their own load and store for one of both together, `alone` says that points read
+    nothing of each other, `conditional` that they choose what they load, and `direct` that they
+    store all results where they compute them. `levels` is how many levels of an array a point
+    reads, and `far` how many rows along J the points of one row read of such an array.
     """
 
     arrays: int
@@ -167,6 +166,7 @@ class _Shape:
     shifted: bool
     work: int
     shared: float
+    alone: bool
     conditional: bool
     direct: bool
     levels: int
@@ -186,6 +186,7 @@ def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
         shifted=variant.shift > 0,
         work=work(entry),
         shared=2 * alone / together,
+        alone=all(r.offset == (0, 0, 0) for s in entry.kernel.sections for r in reads(s.body)),
         conditional=any(_chooses_loads(s.body, entry) for s in entry.kernel.sections),
         direct=not any(outputs(section, entry) for section in entry.kernel.sections),
         levels=max((_reach(offsets, 2) + 1 for offsets in read), default=1),
@@ -198,7 +199,8 @@ def _proposed(shape: _Shape, domain: Domain) -> Iterator[Tile]:
     far = shape.aligned and shape.far >= _FAR.get(shape.wide, _NEVER)
     if far and domain[2] >= _LEAST_WITH_PLANES:
         yield Tile((32, 8), width=shape.wide, rows=4, depth=_DEEP, planes=2)
-    yield from _smaller(_best(shape))
+    best = _best(shape)
+    yield from _smaller(_of_a_row(best, shape) if domain[1] == 1 else best)
 
 
 def _best(shape: _Shape) -> Tile:
@@ -219,8 +221,9 @@ def _best(shape: _Shape) -> Tile:
     heavy = shape.work > _HEAVY * shape.arrays
     enough = _MANY if heavy or shape.shared > 1 else _SEVERAL
     if shape.arrays >= enough and not shape.conditional:
-        begin = shape.aligned and not shape.shifted
-        return Tile((128, 1), line=0 if begin else _LINE * shape.wide)
+        if not shape.aligned or shape.shifted:
+            return Tile((128, 1), line=_LINE * shape.wide)
+        return Tile((128, 1), width=max(1, shape.wide // 2) if shape.alone else 1)
     if shape.aligned:
         return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
     if heavy:
@@ -228,6 +231,12 @@ def _best(shape: _Shape) -> Tile:
         beside = shape.shared > 1 or shape.levels > 1
         return rows if beside else Tile((32, 4), width=shape.wide)
     return Tile((128, 1), rows=2)
+
+
+def _of_a_row(tile: Tile, shape: _Shape) -> Tile:
+    """Return a tile for a domain of one row: a thread has neighbours along I for its other rows."""
+    width = tile.width if shape.direct else min(shape.wide, tile.width * tile.rows)
+    return replace(tile, width=width, rows=1)
 
 
 def _smaller(tile: Tile) -> Iterator[Tile]:
