@@ -73,7 +73,8 @@ def _shared(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) 
         threads = (_FEWER if held > _LARGE else _THREADS) * (2 if domain[2] > _LONG else 1)
         tile = replace(shape, block=(threads, 1), levelwise=variant.near + 1)
         heavy = width * rows * work(entry) > _MOST_WORK and _branches(entry)
-        if held > _ELEMENTS * words or heavy or _blocks(entry, domain, tile) < _BUSY:
+        beyond = width > domain[0] or rows > domain[1]
+        if beyond or held > _ELEMENTS * words or heavy or _blocks(entry, domain, tile) < _BUSY:
             continue
         if has_windows(entry, schedule, variant, tile):
             tiles.append((moved(entry, schedule, variant, width, rows) / (width * rows), tile))
@@ -90,7 +91,9 @@ def _apart(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -
     sharing = few or columns_read(entry) >= _COLUMNS
     threads = (_THREADS if sharing else _FEWER) * (2 if domain[2] > _LONG else 1)
     columns = max(1, _BYTES // _size(entry, schedule)) if sharing else 1
-    along = "rows" if variant.near == 0 else "width"
+    across = 1 - variant.near
+    # Columns that follow each other have as little in common, where the domain has no others.
+    along = ("width", "rows")[across if domain[across] > 1 else variant.near]
     tile = Tile((threads, 1), levelwise=variant.near + 1)
     while columns > 1 and _blocks(entry, domain, replace(tile, **{along: columns})) < _BUSY:
         columns //= 2
