@@ -74,24 +74,28 @@ def _adapt(backend: str) -> None:
 
 def gt4py_stencil(case: CorpusCase, dtype: str, backend: str) -> Any:
     """Return a program compiled by GT4Py; its text is put in a file, where GT4Py reads it from."""
-    gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
     name = f"{case.name}_{dtype}"
-    path = Path(tempfile.mkdtemp(prefix="gt4py-")) / f"{name}.py"
-    path.write_text(f"{_HEAD}real = {dtype}\n{case.text(dtype)}")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with tempfile.TemporaryDirectory(prefix="gt4py-") as folder:
+        path = Path(folder) / f"{name}.py"
+        path.write_text(f"{_HEAD}real = {dtype}\n{case.text(dtype)}")
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(str(path))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return _compiled(getattr(module, case.name), name, dtype, backend)
+
+
+def _compiled(definition: Any, name: str, dtype: str, backend: str) -> Any:
     _adapt(backend)
+    gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
     numpy: Any = importlib.import_module("numpy")
     real = getattr(numpy, dtype)
     plane = gtscript.Field[gtscript.IJ, real]  # of temporaries, which it knows by a name alone
     options: dict[str, Any] = {"dtypes": {"real": real, "plane": plane}}
     if backend in _DEVICE:
         options["device_sync"] = False
-    definition = getattr(module, case.name)
     return gtscript.stencil(backend=backend, definition=definition, name=name, **options)
 
 
