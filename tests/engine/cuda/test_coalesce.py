@@ -225,7 +225,7 @@ def test_the_bits_of_the_reference_in_any_order_of_axes(
     }
     back = [order.index(n) for n in "IJK"]
     fields = {name: np.ascontiguousarray(array).transpose(back) for name, array in fields.items()}
-    origins = dict.fromkeys(fields, (0, 0, 0))
+    origins: dict[str, Domain] = dict.fromkeys(fields, (0, 0, 0))
     expected = reference(schedule, fields, {"s": 0.9}, origins, domain)
     executable(fields, {"s": 0.9}, origins, domain)
     for name in fields:
