@@ -128,6 +128,8 @@ def test_arrays_without_padding_are_a_row(order: str) -> None:
         (_layout((4, 1, 6), "IJK"), (4, 1, 6), 2, (4, 1, 6)),
         (_layout((4, 6, 3), "KJI", origin=(0, 0, 2)), (4, 6, 1), 3, (24, 1, 1)),
         (_layout((1, 1, 1), "KJI"), (1, 1, 1), 3, (1, 1, 1)),
+        # No points stay none.
+        (_layout((1, 5, 7), "KJI"), (0, 5, 7), 3, (0, 5, 7)),
         # A row has no more points than threads can count.
         (_layout((1 << 16, 1 << 16, 2), "KJI"), (1 << 16, 1 << 16, 2), 3, (1 << 16, 1 << 17, 1)),
     ],

@@ -115,8 +115,8 @@ class _Axis:
 
     @property
     def is_single(self) -> bool:
-        """Whether no array has a second element."""
-        return all(along.size == 1 for along in self.arrays)
+        """Whether it has one point, and no array a second element."""
+        return self.points == 1 and all(along.size == 1 for along in self.arrays)
 
     @property
     def strides(self) -> tuple[int, ...]:
