@@ -13,7 +13,7 @@ import pytest
 from emulation.machine import ABSENT, EmulatedArtifact, compiler
 from on_device import OnDevice
 
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.device.probe import device_count
 from halocline_engine.functions.stencil import Stencil, stencil
 

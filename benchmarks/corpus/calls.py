@@ -11,11 +11,12 @@ import numpy as np
 
 from corpus.cases import CorpusCase, Size
 from halocline_engine.analysis.work import Work, work_of
+from halocline_engine.backends.compiled import Compiled
 from halocline_engine.functions.reports.timing import LAYOUTS, drawn_arrays, halo_of
 from halocline_engine.functions.reports.turns import measured_turns
 from halocline_engine.functions.stencil import Stencil, stencil
 from halocline_engine.ir.types import Axis
-from halocline_engine.program import Compiled, compile_program
+from halocline_engine.program import compile_program
 
 __all__ = ["LAYOUTS", "CorpusCall", "wrong"]
 

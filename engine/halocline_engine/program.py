@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -12,16 +11,12 @@ from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.analysis.warnings import unread_temporaries
-from halocline_engine.backends.base import Artifact
-from halocline_engine.backends.made_fields import with_made_fields
-from halocline_engine.backends.registry import find, resolve
-from halocline_engine.backends.tables import with_tables
+from halocline_engine.backends.compiled import Compiled, retargeted
+from halocline_engine.backends.registry import resolve
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError, ProgramError
-from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
-from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
@@ -35,40 +30,13 @@ from halocline_engine.language.source import Place, excerpt, locate
 from halocline_engine.passes.contract import contract
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.program_warning import ProgramWarning
-from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
-from halocline_engine.version import halocline_version
 
-__all__ = [
-    "Arithmetic",
-    "Compiled",
-    "compile_lowered",
-    "compile_program",
-    "fingerprint",
-    "retargeted",
-    "with_meaning",
-]
+__all__ = ["Arithmetic", "compile_lowered", "compile_program"]
 
 
 #: Whether each operation is rounded by itself, or a * b + c once.
 Arithmetic: TypeAlias = Literal["separate", "fused"]
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """Everything that is known about a program on one target; frozen and picklable.
-
-    `target` is the name of a target and never "auto"; `fingerprint` is the same in every process
-    for the same program, target and version of Halocline. `warnings` are about the text.
-    """
-
-    program: Program
-    facts: Facts
-    schedule: Schedule
-    artifact: Artifact
-    target: str
-    fingerprint: str
-    warnings: tuple[ProgramWarning, ...] = ()
 
 
 def compile_program(
@@ -135,25 +103,6 @@ def compile_lowered(
     facts = analyse(program)
     schedule = plan(program, facts, TARGETS[target].options())
     return retargeted(program, facts, schedule, target)
-
-
-def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) -> Compiled:
-    """Return what was planned, compiled for a target."""
-    kernels = find(target).build(schedule)
-    artifact = with_tables(with_made_fields(kernels, program, facts), program)
-    return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
-
-
-def with_meaning(compiled: Compiled, program: Program) -> Compiled:
-    """Return what was compiled for another meaning of the same kernels."""
-    schedule = replace(compiled.schedule, program=program)
-    return retargeted(program, compiled.facts, schedule, compiled.target)
-
-
-def fingerprint(program: Program, target: str) -> str:
-    """Return 64 hexadecimal digits that name a program on a target."""
-    parts = (show(program), target, halocline_version())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _shown(warnings: Iterable[ProgramWarning], text: str) -> tuple[ProgramWarning, ...]:

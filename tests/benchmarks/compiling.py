@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from workloads import CASES, Case, Domain
 
 from halocline_engine.backends.base import Overlap, Repetition
+from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.cuda.model.entries import H200_CACHE
 from halocline_engine.backends.cuda.model.launch import Dim3
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
@@ -39,7 +40,7 @@ from halocline_engine.copies import AnyArray, copy_slabs
 from halocline_engine.device.compile.compiler import compile_source, compiler_identity
 from halocline_engine.device.machine import current_machine
 from halocline_engine.device.probe import device_count, device_facts
-from halocline_engine.program import Compiled, compile_program
+from halocline_engine.program import compile_program
 
 __all__ = ["CompilingFigure", "CompilingMachine", "figure", "main"]
 

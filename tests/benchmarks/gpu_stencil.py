@@ -37,7 +37,8 @@ from gpu_peers import PEERS, Gt4pyCompilations, PeerFigure, peer_figures
 from gpu_small import small_grids
 from workloads import CASES, Case, Domain
 
-from halocline_engine.program import Compiled, compile_program
+from halocline_engine.backends.compiled import Compiled
+from halocline_engine.program import compile_program
 
 TARGET = "cuda"
 DTYPES = ("float64", "float32")

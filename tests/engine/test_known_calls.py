@@ -15,9 +15,9 @@ import pytest
 from emulation.machine import EmulatedArtifact
 
 import halocline_engine as he
-from halocline_engine.backends import made_fields
 from halocline_engine.backends.base import Launch
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made import fields as made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.errors import HaloclineError, LimitError
 from halocline_engine.functions import stencil as module
 

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.backends.made_fields import MadeFieldsArtifact, MadeFieldsExecutable
+from halocline_engine.backends.made.fields import MadeFieldsArtifact, MadeFieldsExecutable
 from halocline_engine.errors import ArgumentError, DependenceError, NameRuleError
 from halocline_engine.functions.stencil import Stencil
 

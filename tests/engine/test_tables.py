@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.backends.tables import TableArtifact
+from halocline_engine.backends.made.tables import TableArtifact
 from halocline_engine.errors import ArgumentError, AxisError, FieldError
 from halocline_engine.program import compile_program
 

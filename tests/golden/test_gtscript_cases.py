@@ -13,14 +13,14 @@ from on_device import OnDevice
 
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.compiled import retargeted
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.device.probe import device_count
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 from halocline_engine.passes.pipeline import PASSES
-from halocline_engine.program import retargeted
 from halocline_engine.schedule.plan import plan
 
 DATA = Path(__file__).parents[1] / "data" / "gtscript"

@@ -15,7 +15,7 @@ from language_constructs import DOMAIN, FIELDS, HALO, SECTIONS, Example, sample
 from language_page import rendered
 
 import halocline_engine as he
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.functions.stencil import Stencil
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"

@@ -10,7 +10,7 @@ from differential import Inputs, assert_same, copied, front, inputs
 from drawing import SCALARS, program
 
 from halocline_engine.backends.cuda.build import CudaBackend
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.schedule.plan import plan
 

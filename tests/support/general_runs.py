@@ -11,9 +11,9 @@ from drawing import SCALARS
 
 from halocline_engine.analysis.signature import signature_of
 from halocline_engine.backends.base import Artifact
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
+from halocline_engine.backends.made.tables import with_tables
 from halocline_engine.backends.reference.build import ReferenceBackend
-from halocline_engine.backends.tables import with_tables
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Gather, Program
 from halocline_engine.schedule.options import Options

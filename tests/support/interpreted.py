@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -48,6 +49,15 @@ def _pointer(dtype: DType) -> Callable[[int], _Pointer]:
     return lambda address: _Pointer(dtype.value, address)
 
 
+#: Memory of functions that may still run.
+_ROOMS: deque[Any] = deque(maxlen=4096)
+
+
+def _room(size: int) -> int:
+    _ROOMS.append(np.full(size, 255, np.uint8))
+    return int(_ROOMS[-1].ctypes.data)
+
+
 def _select(condition: bool, then: Any, otherwise: Any) -> Any:
     chosen = then if condition else otherwise
     # A whole number of the text has 64 bits where it is compiled, and Python's has no end.
@@ -90,6 +100,7 @@ def namespace() -> dict[str, Any]:
         "load": _load,
         **{f"load_{n}": _load for n in range(SCOPES)},
         **{f"store_{n}": _store for n in range(SCOPES)},
+        "room": _room,
         "select": _select,
         "multiply_add": multiply_add,
         "minimum": np.minimum,

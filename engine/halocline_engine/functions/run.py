@@ -16,6 +16,7 @@ from halocline_engine.arguments import (
     place_of,
     whole,
 )
+from halocline_engine.backends.compiled import Compiled, retargeted
 from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.executors.select import check_threads, new_pool, running_pool
@@ -30,7 +31,7 @@ from halocline_engine.functions.execution import Execution, ExecutionArguments, 
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
-from halocline_engine.program import Arithmetic, Compiled, compile_program, retargeted
+from halocline_engine.program import Arithmetic, compile_program
 from halocline_engine.signatures import complete
 
 __all__ = ["run"]

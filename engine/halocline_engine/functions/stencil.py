@@ -14,6 +14,7 @@ from halocline_engine.backends.base import (
     Tunable,
     TuneMode,
 )
+from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.repetition import make_steps
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.calls.binding import Call, Origin, bind
@@ -22,7 +23,7 @@ from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
-from halocline_engine.program import Arithmetic, Compiled, compile_program
+from halocline_engine.program import Arithmetic, compile_program
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.tune import Tuning

@@ -179,7 +179,8 @@ def test_loops_are_vectorised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 ALL = "exp(a) * log(a) * a ** 1.5"
 LIBRARY = {
     f"b = {ALL}": frozenset[str](),
-    f"b = a\n        while b > 0.5:\n            b = {ALL}": {"exp", "log", "pow"},
+    f"b = a\n        while b > 0.5:\n            b = {ALL}": frozenset[str](),
+    f"b = a\n        while b > 0.5:\n            b = {ALL} + sin(b)": {"exp", "log", "pow"},
     f"b = {ALL} + a.at(K=0)": {"pow"},
 }
 OWN = {"exp": "exponential", "log": "logarithm", "pow": "power"}

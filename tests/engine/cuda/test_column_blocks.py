@@ -21,7 +21,7 @@ from halocline_engine.backends.cuda.kernels.column_blocks.held import held_on_ch
 from halocline_engine.backends.cuda.model.entries import Entry, Variant, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 

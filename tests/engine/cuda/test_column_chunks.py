@@ -49,7 +49,7 @@ from halocline_engine.backends.cuda.model.entries import (
 )
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule

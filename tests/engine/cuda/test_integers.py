@@ -16,7 +16,7 @@ import halocline_engine as he
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.integers import MOST_LEVELS
 from halocline_engine.schedule.plan import plan

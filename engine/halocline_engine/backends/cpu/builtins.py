@@ -3,6 +3,7 @@
 `pointer_float64(address)` makes an integer an address of that type. `load(pointer, offset)` reads
 an array that nothing in the function writes; `load_3` and `store_3(pointer, offset, value)` are for
 an array that is written, where arrays with different numbers share no byte. Offsets count bytes.
+`room(bytes)` is the address of memory of the function itself.
 
 Memory is reached through integers and not through arrays, because an array index may be negative in
 Python, and the code that checks for that keeps loops from being vectorised. The numbers are there
@@ -41,9 +42,13 @@ _WIDE = '"prefer-vector-width"="512"'
 #: Instructions that load from many addresses; elements one by one are put together faster.
 _GATHERS, _NO_GATHERS = "+avx2", "+prefer-no-gather"
 
+#: Bytes of a line of the cache.
+_LINE = 64
+
 _Function = Callable[..., Any]
 #: Numba's decorators have no types of their own.
 _intrinsic = cast("Callable[[_Function], _Function]", _numba_intrinsic)
+_literal_intrinsic = cast("Any", _numba_intrinsic)(prefer_literal=True)
 _jit = cast("Callable[[_Function], _Function]", numba.njit(error_model="numpy", nogil=True))
 _types = cast("Any", types)
 _cgutils = cast("Any", cgutils)
@@ -96,6 +101,20 @@ def _store(scope: int) -> _Function:
         return _types.void(pointer, offset, pointer.dtype), generate
 
     return store
+
+
+@_literal_intrinsic
+def _room(_typing: Any, size: Any) -> Any:
+    """Return the address of so many bytes, which are those of the calling function as it runs."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        with builder.goto_entry_block():
+            count = _ir.Constant(_ir.IntType(64), size.literal_value)
+            room = builder.alloca(_ir.IntType(8), size=count)
+            room.align = _LINE
+        return builder.ptrtoint(room, _ir.IntType(64))
+
+    return _types.int64(size), generate
 
 
 def loop_attributes(features: str) -> tuple[str, ...]:
@@ -250,6 +269,7 @@ def namespace() -> dict[str, Any]:
         "load": _load(None),
         **{f"load_{n}": _load(n) for n in range(SCOPES)},
         **{f"store_{n}": _store(n) for n in range(SCOPES)},
+        "room": _room,
         "select": select,
         "multiply_add": multiply_add,
         "exponential": exponential,

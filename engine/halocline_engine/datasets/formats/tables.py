@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
-from halocline_engine.backends.tables import check_column
+from halocline_engine.backends.made.tables import check_column
 from halocline_engine.datasets.stores.source import InMemory, Opened, Region, Source
 from halocline_engine.datasets.variables import variable_of
 from halocline_engine.errors import AxisError, FieldError

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Artifact, Executable, Value
+from halocline_engine.backends.compiled import Compiled
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.datasets.stores.chunks import Tally, counted
 from halocline_engine.datasets.stores.sink import Sink
@@ -29,7 +30,6 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
-from halocline_engine.program import Compiled
 
 __all__ = [
     "BoundProgram",

@@ -23,6 +23,7 @@ from halocline_engine.analysis.named import near
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.analysis.work import work_of
 from halocline_engine.backends.base import Value
+from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.column_dims import Axis as ColumnAxis
 from halocline_engine.datasets.grids.column_dims import ColumnDims, find_column_dims
@@ -50,7 +51,7 @@ from halocline_engine.ir.walk import targets_of
 from halocline_engine.language.columns import parse_columns
 from halocline_engine.language.columns_syntax import ColumnSyntax, names_in
 from halocline_engine.language.source import locate
-from halocline_engine.program import Compiled, compile_lowered
+from halocline_engine.program import compile_lowered
 from halocline_engine.schedule.nodes import Kernel
 from halocline_engine.schedule.storage.temporaries import kernels_of
 

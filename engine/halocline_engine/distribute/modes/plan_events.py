@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from halocline_engine.backends.base import Adjustable, Drawable
+from halocline_engine.backends.compiled import Compiled as Program
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.stores.source import InMemory
@@ -21,7 +22,6 @@ from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
 from halocline_engine.distribute.tasks.events import Compiled, Planned
 from halocline_engine.processors import usable_processors
-from halocline_engine.program import Compiled as Program
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.temporal.step import Refused, step_of
 

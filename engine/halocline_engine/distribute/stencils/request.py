@@ -15,6 +15,7 @@ import xarray as xr
 
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
+from halocline_engine.backends.compiled import Compiled, with_meaning
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
@@ -30,7 +31,6 @@ from halocline_engine.distribute.stencils.order import check_order
 from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.program import Compiled, with_meaning
 from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError
-from halocline_engine.program import Compiled
 from halocline_engine.schedule.size import check_size
 
 __all__ = ["Options", "check_compiled", "options_of"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from halocline_engine.backends.cpu.builtins import SCOPES
+from halocline_engine.backends.cpu.text.lanes import Lanes, may_go_in_step
 from halocline_engine.backends.cpu.text.layout import Layout
 from halocline_engine.backends.cpu.text.regions import columns_in_none, masks_of, parted
 from halocline_engine.backends.cpu.text.spell import spell
@@ -139,8 +140,9 @@ class Loops:
     def _nest(self, section: Section, axes: list[str]) -> Iterator[str]:
         """Yield the loops of a section inside two others."""
         self.pointers = _rows(section, self.registers, self.inner)
-        self.library = _library(section)
         *outer, inner = axes
+        self.library = _library(section)
+        found = masks_of(section.body, self.masks)
         depth = 3
         for axis in outer:
             yield from ("    " * depth + line for line in self._loop(axis, section))
@@ -149,10 +151,9 @@ class Loops:
         for key, name in self.pointers.items():
             yield f"{pad}{name} = {_row(self._array(*key), key[1], self.inner)}"
         (line,) = self._loop(inner, section)
-        found = masks_of(section.body, self.masks)
         if not found:
-            yield pad + line
-            yield from self._body(section.body, depth + 1)
+            whole = _whole(self, section, line, *self._bounds(inner, section))
+            yield from (pad + one for one in whole)
             return
         across = [self._read(m) for m in found if self.inner not in self.arrays[m.name].axes]
         usual = usual_body(section.body, self.masks, self.registers.keys())
@@ -160,7 +161,7 @@ class Loops:
         for heads, body in zip(loops, (section.body, usual), strict=True):
             if body:
                 yield from (pad + head for head in heads)
-                yield from self._body(body, depth + 1 + heads[-1].startswith(" "))
+                yield from self.body(body, depth + 1 + heads[-1].startswith(" "))
 
     def _loop(self, axis: str, section: Section) -> tuple[str, ...]:
         """Return the head of a loop; where columns turn, the outer ones of every other go back."""
@@ -181,29 +182,31 @@ class Loops:
             return "start", "end"
         return ("left", "right") if self.inner is Axis.I else ("i0", "i1")
 
-    def _body(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
+    def body(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
+        """Yield statements at a point, so deep."""
         pad = "    " * depth
         for statement in body:
             match statement:
                 case Assign(target, value, _) if target in self.registers:
-                    yield f"{pad}{self.registers[target]} = {self._spell(value)}"
+                    yield f"{pad}{self.registers[target]} = {self.spelled(value)}"
                 case Assign(target, value, _, level):
                     place = self._at(target, (0, 0, 0), level)
                     scope = self._scope(target, (0, 0, 0))
-                    yield f"{pad}store_{scope}({place}, {self._spell(value)})"
+                    yield f"{pad}store_{scope}({place}, {self.spelled(value)})"
                 case If(condition, then, otherwise, _):
-                    yield f"{pad}if {self._spell(condition)}:"
-                    yield from self._body(then, depth + 1)
+                    yield f"{pad}if {self.spelled(condition)}:"
+                    yield from self.body(then, depth + 1)
                     if otherwise:
                         yield f"{pad}else:"
-                        yield from self._body(otherwise, depth + 1)
+                        yield from self.body(otherwise, depth + 1)
                 case While(condition, inner, _):
-                    yield f"{pad}while {self._spell(condition)}:"
-                    yield from self._body(inner, depth + 1)
+                    yield f"{pad}while {self.spelled(condition)}:"
+                    yield from self.body(inner, depth + 1)
                 case _:
                     assert_never(statement)
 
-    def _spell(self, value: Expr) -> str:
+    def spelled(self, value: Expr) -> str:
+        """Return an expression at a point, as text."""
         return spell(value, self._read, lambda p: self.scalars[p.name], self.library)
 
     def _read(self, read: Read) -> str:
@@ -218,7 +221,7 @@ class Loops:
         if level is None:
             return self._place(name, offset)
         i, j, _ = offset
-        along = f"({self._spell(level)}) * {self.arrays[name].text}_k"
+        along = f"({self.spelled(level)}) * {self.arrays[name].text}_k"
         if self.inner is Axis.K:
             return f"{self.pointers[(name, (i, j, 0))]}, {along}"
         return f"{self._place(name, (i, j, ANY_LEVEL))} + {along}"
@@ -238,6 +241,21 @@ class Loops:
         return self.scopes.get(name)
 
 
+def _whole(loops: Loops, section: Section, head: str, low: str, high: str) -> Iterator[str]:
+    """Yield the innermost loop, over points that take turns together where that pays."""
+    kernel = loops.kernel
+    apart = kernel.order is Order.PARALLEL or loops.inner is Axis.I
+    if apart and may_go_in_step(section.body):
+        types = {register.name: register.dtype for register in kernel.registers}
+        scope = max(loops.scopes.values(), default=-1) + 1
+        index = loops.inner.lower()
+        lanes = Lanes(index, types, loops.registers, loops.spelled, loops.body, scope)
+        yield from lanes.lines(section.body, low, high)
+    else:
+        yield head
+        yield from loops.body(section.body, 1)
+
+
 def _heads(axis: str, low: str, high: str, order: Order, *, turned: bool) -> tuple[str, ...]:
     """Return the head of a loop, with the index of one that may go back."""
     match order:
@@ -255,11 +273,11 @@ def _heads(axis: str, low: str, high: str, order: Order, *, turned: bool) -> tup
 def _library(section: Section) -> Set[str]:
     """Return functions that should be the C library's, whatever the order of axes.
 
-    Loops with others in them have no vectors: those with a `while`, and some that look values up,
-    where a power takes three times as long.
+    Loops with others in them have no vectors: those of points that do not go in step, and some that
+    look values up, where a power takes three times as long.
     """
     if any(isinstance(one, While) for one in statements(section.body)):
-        return {"exp", "log", "pow"}
+        return frozenset() if may_go_in_step(section.body) else {"exp", "log", "pow"}
     return {"pow"} if irregular(section.body) else frozenset()
 
 

@@ -83,6 +83,8 @@ class _Cut:
         early, sure = _early(run) & self.own, _definite(run)
         shared = _stored(run) & wanted
         few = sum(map(_weight, run)) < _PART // 4
+        # Memory of a function is gone as it returns.
+        few = few or "room" in _loaded(run)
         if few or not early <= known or not shared <= sure | known:
             return run
         results, given = sorted(shared), sorted(early | (shared - sure))

@@ -236,19 +236,11 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
     ) -> tuple[tuple[ArrayLayout, ...], Domain]:
         """Return how the arrays of a call lie, in the order of the schedule, and its domain."""
         layouts = tuple(
-            self._layout(name, dtype, fields[name], origins[name]) for name, dtype in self._own
+            _layout(name, dtype, fields[name], origins[name], self._axes[name])
+            for name, dtype in self._own
         )
         alike = axes_alike(self._schedule)
         return coalesced(layouts, domain, alike) if alike else (layouts, domain)
-
-    def _layout(self, name: str, dtype: DType, array: Array, origin: Point) -> ArrayLayout:
-        """Return how an array lies; a stride along an axis it does not have counts as 0."""
-        present = self._axes[name]
-        i, j, k = (
-            stride if axis in present else 0
-            for axis, stride in zip(Axis, array.strides, strict=True)
-        )
-        return ArrayLayout(name, dtype.itemsize, array.shape, (i, j, k), origin)
 
     def _addresses(self, fields: Fields) -> dict[str, int]:
         return {name: self._machine.address(fields[name]) for name, _ in self._own}
@@ -258,13 +250,11 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
     ) -> tuple[dict[str, View], CallKind]:
         """Return how a call uses its fields, in the order of the schedule, and its kind."""
         layouts, points = self._layouts(fields, origins, domain)
-        views = self._views_at(layouts, self._addresses(fields))
+        views = self._views(layouts, self._addresses(fields))
         return views, self._kind(views, points)
 
-    def _views_at(
-        self, layouts: Sequence[ArrayLayout], addresses: Mapping[str, int]
-    ) -> dict[str, View]:
-        return {one.name: self._relative_view(one).at(addresses[one.name]) for one in layouts}
+    def _views(self, several: Sequence[ArrayLayout], at: Mapping[str, int]) -> dict[str, View]:
+        return {one.name: self._relative_view(one).at(at[one.name]) for one in several}
 
     def located(
         self,
@@ -287,7 +277,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         call = (tuple(relative_views), alone, domain, backward)
         prepared = self._calls.get(call)
         if prepared is None:
-            kind = self._kind(self._views_at(layouts, addresses), domain)
+            kind = self._kind(self._views(layouts, addresses), domain)
             prepared = self._prepare(replace(kind, backward=backward), call)
         if isinstance(prepared, CudaExecutable):
             return prepared.located(layouts, domain, addresses, backward=backward)
@@ -417,6 +407,15 @@ class _Reversed:
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
         self.executable.repeat(work, times, look)
+
+
+def _layout(
+    name: str, dtype: DType, array: Array, origin: Point, axes: Sequence[Axis]
+) -> ArrayLayout:
+    """Return how an array lies; a stride along an axis that it does not have counts as 0."""
+    several = zip(Axis, array.strides, strict=True)
+    i, j, k = (stride if axis in axes else 0 for axis, stride in several)
+    return ArrayLayout(name, dtype.itemsize, array.shape, (i, j, k), origin)
 
 
 def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept) -> None:

@@ -35,7 +35,7 @@ from halocline_engine.backends.base import (
 )
 from halocline_engine.backends.ghosts import Ends, Filling, Framed
 from halocline_engine.backends.host import repeat_work
-from halocline_engine.backends.made_arrays import (
+from halocline_engine.backends.made.arrays import (
     Along,
     Reach,
     check_loops,

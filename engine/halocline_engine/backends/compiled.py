@@ -1,0 +1,58 @@
+"""A program compiled for a target, and the same for another target or meaning.
+
+It needs no front end, so that workers, which get what was compiled, load none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from halocline_engine.backends.base import Artifact
+from halocline_engine.backends.made.fields import with_made_fields
+from halocline_engine.backends.made.tables import with_tables
+from halocline_engine.backends.registry import find
+from halocline_engine.ir.extent import Facts
+from halocline_engine.ir.nodes import Program
+from halocline_engine.ir.show import show
+from halocline_engine.program_warning import ProgramWarning
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.version import halocline_version
+
+__all__ = ["Compiled", "fingerprint", "retargeted", "with_meaning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Everything that is known about a program on one target; frozen and picklable.
+
+    `target` is the name of a target and never "auto"; `fingerprint` is the same in every process
+    for the same program, target and version of Halocline. `warnings` are about the text.
+    """
+
+    program: Program
+    facts: Facts
+    schedule: Schedule
+    artifact: Artifact
+    target: str
+    fingerprint: str
+    warnings: tuple[ProgramWarning, ...] = ()
+
+
+def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) -> Compiled:
+    """Return what was planned, compiled for a target."""
+    kernels = find(target).build(schedule)
+    artifact = with_tables(with_made_fields(kernels, program, facts), program)
+    return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
+
+
+def with_meaning(compiled: Compiled, program: Program) -> Compiled:
+    """Return what was compiled for another meaning of the same kernels."""
+    schedule = replace(compiled.schedule, program=program)
+    return retargeted(program, compiled.facts, schedule, compiled.target)
+
+
+def fingerprint(program: Program, target: str) -> str:
+    """Return 64 hexadecimal digits that name a program on a target."""
+    parts = (show(program), target, halocline_version())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

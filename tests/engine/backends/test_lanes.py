@@ -1,0 +1,210 @@
+"""Loops of points that go in step on cores: the bits that each point has by itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from differential import LAYOUTS, assert_same, front, inputs, judged, run
+from drawing import SCALARS, general_programs
+from general_runs import agree
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from interpreted import patch
+
+from halocline_engine.backends.cpu import code
+from halocline_engine.backends.cpu.build import CpuBackend
+from halocline_engine.backends.cpu.text import lanes
+from halocline_engine.backends.cpu.text.emit import emit
+from halocline_engine.backends.cpu.text.lanes import may_go_in_step
+from halocline_engine.backends.cpu.text.layout import contiguous
+from halocline_engine.errors import ProgramError
+from halocline_engine.ir.types import Axis
+from halocline_engine.schedule.options import Options
+from halocline_engine.schedule.plan import plan
+from halocline_engine.schedule.storage.temporaries import kernels_of
+
+HEAD = """
+def turns(a: Field[float64], b: Field[float32], m: Field[int32], x: Field[float64],
+          y: Field[float32], n: Field[int64], z: Field[float64]):
+    with computation({}), interval({}):
+"""
+#: Levels, and a statement that lets each wait for the one before.
+ORDERS = {
+    "PARALLEL": ("...", ""),
+    "FORWARD": ("1, None", "        z = z[0, 0, -1] + x\n"),
+    "BACKWARD": ("0, -1", "        z = z[0, 0, 1] - x\n"),
+}
+BODIES = {
+    "one": """
+        t = a
+        c = 0
+        while c < 7 and abs(t) > 0.25:
+            t = 0.5 * t
+            c += 1
+        x = t
+        n = c
+""",
+    "two, and what lies between": """
+        t = abs(a)
+        while t > 0.5:
+            t = t * 0.75
+        x = t
+        u = abs(b)
+        while u < 2.0:
+            u = u + float32(0.5) + float32(t)
+        y = u
+""",
+    "a loop in a loop": """
+        t = 0.0
+        i = 0
+        while i < 3 and i < m:
+            j = 0
+            s = a
+            while j < i + 2 and s < 4.0:
+                s = s + 1.0
+                j += 1
+            t += s
+            i += 1
+        x = t
+        n = i
+""",
+    "a loop in both branches": """
+        t = a
+        if m > 0:
+            c = 0
+            while c < m:
+                t = t + 0.5
+                c += 1
+            n = c
+        elif a > 0.0:
+            while t > 0.1:
+                t = 0.5 * t
+        else:
+            t = -1.0
+        x = t
+""",
+    "branches and stores in a loop": """
+        c = 0
+        x = 0.0
+        while c < 5:
+            if a > 0.5:
+                x = x + a
+            elif b > float32(0.0):
+                y = b
+                x -= 1.0
+            c += 1 if m > 0 else 2
+        n = c
+""",
+    "a register that a turn hands on": """
+        old = 0.0
+        new = 1.0
+        c = 0
+        while c < abs(m):
+            last = old
+            old = new
+            new = last + old
+            flag = new > 4.0
+            if flag:
+                c += 2
+            c += 1
+        x = new
+""",
+    "nothing before and nothing behind": """
+        while x > 0.5:
+            x = 0.5 * x
+""",
+}
+
+
+@pytest.fixture(autouse=True)
+def any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let loops that compute little go in step too."""
+    monkeypatch.setattr(lanes, "_LEAST_WORK", 1)
+
+
+def _text(body: str, order: str = "PARALLEL") -> str:
+    interval, last = ORDERS[order]
+    return HEAD.format(order, interval) + body + last
+
+
+def _agree(text: str, domain: tuple[int, int, int], layout: str) -> None:
+    program, facts = front(text)
+    given = inputs(program, facts, domain, layout=layout, seed=3)
+    expected = judged(program, facts, given, domain, SCALARS)
+    executable = CpuBackend().build(plan(program, facts)).load()
+    assert_same(run(executable, given, domain, SCALARS), expected)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("body", BODIES)
+def test_every_form_has_the_bits_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch, order: str, body: str
+) -> None:
+    patch(monkeypatch)
+    for domain, layout in (((5, 3, 2), "along I"), ((3, 2, 5), "along K"), ((1, 1, 2), "sliced")):
+        _agree(_text(BODIES[body], order), domain, layout)
+
+
+def test_compiled_lanes_of_several_rounds() -> None:
+    """Rows are longer than lanes are many."""
+    for body in BODIES.values():
+        _agree(_text(body), (131, 2, 2), "along I")
+
+
+def test_turns_are_vectorised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Numba shows no code that it has loaded.
+    monkeypatch.setattr(code, "code_folder", tmp_path.joinpath)
+    body = "        x = a\n        while x > 0.5:\n            x = 0.5 * exp(-x)\n"
+    program, facts = front(_text(body))
+    executable = CpuBackend().build(plan(program, facts)).load()
+    run(executable, inputs(program, facts, (80, 2, 2)), (80, 2, 2), SCALARS)
+    (found,) = executable.machine_code()
+    assert re.search(r"vfn?madd\d+pd|fmla\tv", found)
+
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
+
+
+def test_drawn_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch(monkeypatch)
+    seen = 0
+
+    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=QUIET)
+    @given(general_programs(), st.sampled_from(LAYOUTS))
+    def same_bits(text: str, layout: str) -> None:
+        nonlocal seen
+        try:
+            program, facts = front(text)
+        except ProgramError:
+            assume(False)
+            return
+        sections = [s for kernel in kernels_of(plan(program, facts).steps) for s in kernel.sections]
+        assume(any(may_go_in_step(section.body) for section in sections))
+        seen += 1
+        agree(program, facts, (4, 3, max(4, facts.min_levels)), layout, 5, Options())
+
+    same_bits()
+    assert seen
+
+
+def test_what_keeps_points_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes are for loops of vectors alone, and never for levels that follow each other."""
+
+    def goes_in_step(body: str, order: str = "PARALLEL", inner: Axis = Axis.I) -> bool:
+        program, facts = front(_text(body, order))
+        return "room(" in emit(plan(program, facts), contiguous(program, inner)).text
+
+    loop = "        x = a\n        while x > 0.5:\n            x = {}\n"
+    assert goes_in_step(loop.format("0.5 * x"))
+    assert goes_in_step(loop.format("0.5 * x"), inner=Axis.K)
+    assert goes_in_step(loop.format("0.5 * x"), "FORWARD")
+    assert not goes_in_step(loop.format("0.5 * x"), "FORWARD", Axis.K)
+    assert not goes_in_step(loop.format("sin(x)"))
+    assert not goes_in_step(loop.format("0.5 * x * (m % 3)"))
+    assert not goes_in_step(loop.format("x * a.at(K=0)"))
+    assert not goes_in_step("        x = exp(a)\n")
+    monkeypatch.setattr(lanes, "_LEAST_WORK", 16)
+    assert not goes_in_step(loop.format("0.5 * x"))
+    assert goes_in_step(loop.format("0.5 * exp(-x)"))
