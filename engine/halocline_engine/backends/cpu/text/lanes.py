@@ -108,7 +108,7 @@ def _kept(body: Sequence[Statement], registers: Mapping[str, DType]) -> dict[str
     return {name: d for name, d in registers.items() if times[name] > 1 or name in early}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lanes:
     """Writes loops over lanes.
 
@@ -129,7 +129,7 @@ class Lanes:
     def lines(self, body: Sequence[Statement], low: str, high: str) -> Iterator[str]:
         """Yield the loop of a body over the points from `low` to before `high`."""
         kept = _kept(body, self.registers)
-        self._kept.update({name: (n, kept[name]) for n, name in enumerate(kept)})
+        self._kept = {name: (n, kept[name]) for n, name in enumerate(kept)}
         for number, dtype in self._kept.values():
             yield f"q{number} = pointer_{dtype}(room({_LANES * dtype.itemsize}))"
         yield f"beyond = {high}"
