@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from differential import LAYOUTS, assert_same, front, inputs, judged, run
 from drawing import SCALARS, general_programs
@@ -13,13 +15,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from interpreted import patch
 
+import halocline_engine as he
 from halocline_engine.backends.cpu import code
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cpu.text import lanes
 from halocline_engine.backends.cpu.text.emit import emit
 from halocline_engine.backends.cpu.text.lanes import may_go_in_step
 from halocline_engine.backends.cpu.text.layout import contiguous
-from halocline_engine.errors import ProgramError
+from halocline_engine.errors import LimitError, ProgramError
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
@@ -30,6 +33,7 @@ def turns(a: Field[float64], b: Field[float32], m: Field[int32], x: Field[float6
           y: Field[float32], n: Field[int64], z: Field[float64]):
     with computation({}), interval({}):
 """
+FIELDS = {"a": "f8", "b": "f4", "m": "i4", "x": "f8", "y": "f4", "n": "i8", "z": "f8"}
 #: Levels, and a statement that lets each wait for the one before.
 ORDERS = {
     "PARALLEL": ("...", ""),
@@ -162,6 +166,17 @@ def test_turns_are_vectorised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run(executable, inputs(program, facts, (80, 2, 2)), (80, 2, 2), SCALARS)
     (found,) = executable.machine_code()
     assert re.search(r"vfn?madd\d+pd|fmla\tv", found)
+
+
+def test_a_point_whose_loop_does_not_end_is_an_error() -> None:
+    text = _text("        x = a\n        while x > 0.5:\n            x = 1.0 + exp(-x) * a\n")
+    run_it = he.stencil(text, target="cpu")
+    shape = (70, 2, 3)
+    fields: dict[str, Any] = {name: np.zeros(shape, dtype) for name, dtype in FIELDS.items()}
+    run_it(**fields)
+    fields["a"][66, 1, 2] = 1.0
+    with pytest.raises(LimitError, match="100000 turns"):
+        run_it(**fields)
 
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
