@@ -78,9 +78,7 @@ def _tile(
         (SEVEN, "float32", True, Tile((32, 4), width=4)),
         # Many arrays have enough under way, unless loads depend on conditions.
         (NINE, "float64", True, Tile((128, 1))),
-        # Eight bytes at once serve memory better where neighbours have nothing in common.
-        (NINE, "float32", True, Tile((128, 1), width=2)),
-        (f"{NINE} + f0[1, 0, 0]", "float32", True, Tile((128, 1))),
+        (NINE, "float32", True, Tile((128, 1))),
         # So have seven, where rows have nothing in common and points compute little.
         (SEVERAL, "float64", True, Tile((128, 1))),
         (SEVERAL, "float32", False, Tile((32, 4), line=32)),
@@ -103,6 +101,10 @@ def test_a_kernel_in_a_large_domain(value: str, dtype: str, aligned: bool, expec
         ("2.0 * u", "float32", True, 4),
         ("sqrt(u) / (sqrt(u + 1.0) / u)", "float32", False, 4),
         (NINE, "float32", False, 1),
+        # Eight bytes at once serve memory better where neighbours have nothing in common.
+        (NINE, "float32", True, 2),
+        (NINE, "float64", True, 1),
+        (f"{NINE} + f0[1, 0, 0]", "float32", True, 1),
     ],
 )
 def test_a_domain_of_one_row_has_points_along_it(

@@ -221,9 +221,8 @@ def _best(shape: _Shape) -> Tile:
     heavy = shape.work > _HEAVY * shape.arrays
     enough = _MANY if heavy or shape.shared > 1 else _SEVERAL
     if shape.arrays >= enough and not shape.conditional:
-        if not shape.aligned or shape.shifted:
-            return Tile((128, 1), line=_LINE * shape.wide)
-        return Tile((128, 1), width=max(1, shape.wide // 2) if shape.alone else 1)
+        begin = shape.aligned and not shape.shifted
+        return Tile((128, 1), line=0 if begin else _LINE * shape.wide)
     if shape.aligned:
         return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
     if heavy:
@@ -234,9 +233,16 @@ def _best(shape: _Shape) -> Tile:
 
 
 def _of_a_row(tile: Tile, shape: _Shape) -> Tile:
-    """Return a tile for a domain of one row: a thread has neighbours along I for its other rows."""
-    width = tile.width if shape.direct else min(shape.wide, tile.width * tile.rows)
-    return replace(tile, width=width, rows=1)
+    """Return a tile for a domain of one row: a thread has neighbours along I for its other rows.
+
+    One that would have a point has 8 bytes where points read nothing of each other.
+    """
+    if shape.direct:
+        return replace(tile, rows=1)
+    points = tile.width * tile.rows
+    if points == 1 and not tile.line and shape.alone:
+        points = max(1, shape.wide // 2)
+    return replace(tile, width=min(shape.wide, points), rows=1)
 
 
 def _smaller(tile: Tile) -> Iterator[Tile]:
