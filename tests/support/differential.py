@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -95,6 +96,7 @@ def inputs(
     """Return rough random arrays with one cell to spare; what is only written holds NaN."""
     random = np.random.default_rng(seed)
     made = Inputs({}, {})
+    tables = {lookup.name: math.prod(lookup.shape) for lookup in program.lookups}
     for field in program.fields:
         shape: list[int] = []
         origin: list[int] = []
@@ -103,6 +105,8 @@ def inputs(
             present = axis in field.axes
             shape.append(before + size + max(0, high) + 1 if present else 1)
             origin.append(before if present else 0)
+        if field.name in tables:
+            shape[2], origin[2] = tables[field.name], 0
         array = laid(_values(field, shape, random), layout, origin[0])
         pairs = zip(Axis, array.strides, strict=True)
         made.arrays[field.name] = as_strided(

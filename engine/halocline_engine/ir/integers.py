@@ -1,4 +1,7 @@
-"""What is known of integers in front of each statement of a body: the least and the greatest value.
+"""What is known of numbers in front of each statement of a body: the least and the greatest value.
+
+Real numbers are followed only as far as integers come from them: the place in a table between a
+`min` and a `max`, rounded down. NaN is in every range of theirs.
 
 A loop counts where its condition, or one that is joined to it with `and`, keeps an integer of the
 point below or above what the loop does not change, and where each turn adds to the integer in that
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from math import ceil, floor, inf, isfinite, trunc
+from math import ceil, floor, inf, isfinite, isnan, trunc
 from operator import add, mul, sub
 from typing import TypeAlias, assert_never
 
@@ -46,6 +49,8 @@ MOST_LEVELS = 2**31 - 2**17
 _ANY: Range = (-inf, inf)
 #: Integers up to this fit every type of a counter, with a number up to `_NEAR` beside them.
 _SMALL, _NEAR = 2.0**31 - 2.0**16, 2.0**15
+#: What rounding adds to or takes from an integer of 64 bits at most.
+_ROUNDED = 2.0**11
 _COUNTERS = (DType.INT32, DType.INT64)
 #: Turns that are followed one after the other: a search through 32 bits halves them away.
 _FOLLOWED = 34
@@ -56,7 +61,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Ranges of integers, of which a type that they do not fit leaves nothing.
+    """Ranges of integers, of which a type that they do not fit leaves nothing, and of reals.
 
     `given` are the ranges of fields and scalars that are known, such as the index along K.
     `temporaries` are what only assignments of the point itself change.
@@ -88,7 +93,7 @@ class Integers:
             match statement:
                 case Assign(target, value, _, level):
                     own = level is None and target in self.temporaries
-                    known = {**known, target: self.of(value, known) if own else _ANY}
+                    known = _with(known, target, self.of(value, known) if own else _ANY)
                 case If(_, then, otherwise):
                     one, two = self.scan(then, known, see), self.scan(otherwise, known, see)
                     known = {name: _both(one[name], two[name]) for name in one if name in two}
@@ -103,10 +108,13 @@ class Integers:
     def of(self, expr: Expr, known: Known) -> Range:
         """Return the range of an expression."""
         if not expr.dtype.is_integer:
-            return self._real(expr, known) if expr.dtype.is_float else _ANY
+            return _real(expr, known, self.of) if expr.dtype.is_float else _ANY
         low, high = self._range(expr, known)
         least, most = _type_range(expr.dtype)
-        return (low, high) if least <= low and high <= most else (least, most)
+        # Ends of 64 bits are rounded themselves: a sum beyond the type may look like its last one.
+        wraps = _ROUNDED if isinstance(expr, Unary | Binary) and expr.dtype is DType.INT64 else 0
+        fits = least + wraps <= low and high <= most - wraps
+        return (low, high) if fits else (least, most)
 
     def _range(self, expr: Expr, known: Known) -> Range:
         match expr:
@@ -125,6 +133,8 @@ class Integers:
             case Binary("-", left, right):
                 (a, b), (c, d) = self.of(left, known), self.of(right, known)
                 return a - d, b - c
+            case Binary("*", left, right):
+                return _product(self.of(left, known), self.of(right, known))
             case Call("min" | "max" as function, arguments):
                 choose = min if function == "min" else max
                 several = [self.of(argument, known) for argument in arguments]
@@ -135,7 +145,11 @@ class Integers:
                 return self.of(operand, known)
             case Cast(_, operand) if operand.dtype.is_float:
                 low, high = self.of(operand, known)
-                return (trunc(low), trunc(high)) if isfinite(high - low) else _ANY
+                if not isfinite(high - low):
+                    return _ANY
+                ends = trunc(low), trunc(high)
+                # NaN becomes zero.
+                return ends if _is_number(operand) else _both(ends, (0, 0))
             case _:
                 return _ANY
 
@@ -154,49 +168,24 @@ class Integers:
             case _:
                 return None
 
-    def _real(self, expr: Expr, known: Known) -> Range:
-        """Return the range of a number that is no integer, which is none where it may be NaN.
-
-        Rounding keeps an order, so that rounded ends are those of rounded numbers.
-        """
-        match expr:
-            case Number(_, value):
-                low = high = float(value)
-            case Cast(_, operand):
-                low, high = self.of(operand, known)
-            case Unary("-", operand):
-                high, low = (-end for end in self.of(operand, known))
-            case Binary("+" | "-" | "*" as operator, left, right):
-                one, two = self.of(left, known), self.of(right, known)
-                if not isfinite(sum(map(abs, (*one, *two)))):
-                    return _ANY
-                ends = [_ARITHMETIC[operator](a, b) for a in one for b in two]
-                low, high = min(ends), max(ends)
-            case Call("floor" | "ceil" | "trunc" as function, (operand,)):
-                low, high = self.of(operand, known)
-                if isfinite(high - low):
-                    low, high = (float(_WHOLE[function](end)) for end in (low, high))
-            case _:
-                return _ANY
-        if expr.dtype is DType.FLOAT32 and isfinite(high - low):
-            with np.errstate(over="ignore"):
-                low, high = float(np.float32(low)), float(np.float32(high))
-        return (low, high) if isfinite(high - low) else _ANY
-
     def _loop(self, loop: While, known: Known) -> _Loop:
-        changed = frozenset(found.target for found in assignments(loop.body))
+        assigned = tuple(assignments(loop.body))
+        changed = frozenset(found.target for found in assigned)
+        # Of real numbers that a loop assigns nothing is known: their sums are rounded.
+        whole = frozenset(found.target for found in assigned if found.value.dtype.is_integer)
+        starts = {name: known[name] for name in whole & known.keys()}
         outside = {name: there for name, there in known.items() if name not in changed}
         turning = _Turning(self, loop, outside, changed)
         counted = {
             name: min(several, key=lambda one: one.turns)
-            for name, start in known.items()
-            if name in changed and (several := [*turning.counters(name, start)])
+            for name, start in starts.items()
+            if (several := [*turning.counters(name, start)])
         }
         turns = min((one.turns for one in counted.values()), default=inf)
-        for name in changed & known.keys() - counted.keys():
-            if (beside := turning.stepping(name, known[name], turns)) is not None:
+        for name in starts.keys() - counted.keys():
+            if (beside := turning.stepping(name, starts[name], turns)) is not None:
                 counted[name] = beside
-        others = {name: known[name] for name in changed & known.keys() - counted.keys()}
+        others = {name: starts[name] for name in starts.keys() - counted.keys()}
         inside = {**outside, **{name: one.inside for name, one in counted.items()}}
         mixed = self._mixed(loop, inside, others, turns)
         return _Loop(
@@ -388,6 +377,69 @@ def _plain(expr: Expr) -> Expr:
     while isinstance(expr, Cast) and expr.dtype in _COUNTERS and expr.operand.dtype in _COUNTERS:
         expr = expr.operand
     return expr
+
+
+def _real(expr: Expr, known: Known, of: Callable[[Expr, Known], Range]) -> Range:
+    """Return the range of a real number where it is not NaN.
+
+    `of` gives the ranges of operands. Rounding keeps an order, so that rounded ends are those of
+    rounded numbers.
+    """
+    match expr:
+        case Number(_, value):
+            low = high = float(value)
+        case Read(name, (0, 0, 0), _, None) if name in known:
+            low, high = known[name]
+        case Cast(_, operand):
+            low, high = of(operand, known)
+        case Unary("-", operand):
+            high, low = (-end for end in of(operand, known))
+        case Binary("+" | "-" | "*" as operator, left, right):
+            one, two = of(left, known), of(right, known)
+            if not isfinite(sum(map(abs, (*one, *two)))):
+                return _ANY
+            ends = [_ARITHMETIC[operator](a, b) for a in one for b in two]
+            low, high = min(ends), max(ends)
+        case Call("min" | "max" as function, arguments):
+            several = [of(argument, known) for argument in arguments]
+            choose = min if function == "min" else max
+            low, high = (choose(ends) for ends in zip(*several, strict=True))
+        case Call("floor" | "ceil" | "trunc" as function, (operand,)):
+            ends = of(operand, known)
+            low, high = (float(_WHOLE[function](e)) if isfinite(e) else e for e in ends)
+        case _:
+            return _ANY
+    if expr.dtype is DType.FLOAT32:
+        with np.errstate(over="ignore"):
+            low, high = float(np.float32(low)), float(np.float32(high))
+    return _ANY if isnan(low) or isnan(high) else (low, high)
+
+
+def _is_number(expr: Expr) -> bool:
+    """Whether a real number whose range has two ends is surely not NaN."""
+    match expr:
+        case Number(_, value):
+            return not isnan(value)
+        case Cast(_, operand):
+            return operand.dtype.is_integer or _is_number(operand)
+        case Unary(_, operand) | Call("floor" | "ceil" | "trunc", (operand,)):
+            return _is_number(operand)
+        case Binary("+" | "-" | "*", left, right):
+            return _is_number(left) and _is_number(right)
+        case _:
+            return False
+
+
+def _with(known: Known, name: str, found: Range) -> Known:
+    """Return what is known behind an assignment."""
+    if found != _ANY:
+        return {**known, name: found}
+    return {one: there for one, there in known.items() if one != name} if name in known else known
+
+
+def _product(one: Range, two: Range) -> Range:
+    ends = [a * b for a in one for b in two]
+    return min(ends), max(ends)
 
 
 def _is_small(one: Range) -> bool:

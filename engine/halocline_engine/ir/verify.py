@@ -75,7 +75,8 @@ def verify(program: Program) -> None:
     _uses(program)
     _gathers(program)
     _positions(program)
-    checker = _Checker(arrays, scalars)
+    elements = {lookup.name: math.prod(lookup.shape) for lookup in program.lookups}
+    checker = _Checker(arrays, scalars, elements)
     for computation in program.computations:
         for block in computation.blocks:
             checker.block(block)
@@ -137,10 +138,11 @@ def _positions(program: Program) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checker:
-    """Declarations against which every node is checked."""
+    """Declarations against which every node is checked, and the numbers of elements of tables."""
 
     arrays: Mapping[str, Field | Temporary]
     scalars: Mapping[str, DType]
+    elements: Mapping[str, int]
 
     def block(self, block: Block) -> None:
         start, end = block.interval.start, block.interval.end
@@ -159,7 +161,7 @@ class _Checker:
                 case Assign(target, value, _, level):
                     declared = self.arrays.get(target)
                     _require(
-                        level is None or _is_bounded(level),
+                        level is None or _is_bounded(level, self.elements.get(target)),
                         f"The level of '{target}' has no bounds.",
                     )
                     _require(
@@ -210,7 +212,8 @@ class _Checker:
             return False
         axes = array.axes if isinstance(array, Field) else tuple(Axis)
         if read.level is not None:
-            bounded = Axis.K in axes and read.offset[2] == ANY_LEVEL and _is_bounded(read.level)
+            bounded = _is_bounded(read.level, self.elements.get(read.name))
+            bounded = bounded and Axis.K in axes and read.offset[2] == ANY_LEVEL
             return bounded and all(
                 axis in axes or step == 0
                 for axis, step in zip((Axis.I, Axis.J), read.offset[:2], strict=True)
@@ -218,9 +221,11 @@ class _Checker:
         return all(axis in axes or step == 0 for axis, step in zip(Axis, read.offset, strict=True))
 
 
-def _is_bounded(level: Expr) -> bool:
-    """Whether a level lies between two limits, or is the domain's first one."""
+def _is_bounded(level: Expr, elements: int | None) -> bool:
+    """Whether a level lies between two limits, or in a table of so many elements."""
     match level:
+        case Call("min", (Call("max", (_, Number(_, 0))), Number(_, last)), DType.INT64):
+            return elements is not None and last == elements - 1
         case Call("min", (Call("max", (_, Parameter(first))), Parameter(last)), DType.INT64):
             return first.startswith(".") and last.startswith(".")
         case Call("min", (Call("max", (_, Number(_, 0))), Parameter(last)), DType.INT64):

@@ -83,11 +83,22 @@ def halves(a: Field[real], out: Field[real], first: int, last: int):
 FAR = 3_000_000_000_000
 SEARCH = CorpusCase("halves", "", (11, 5, 9), {}, {"first": 0, "last": 8}, HALVES)
 BEYOND = CorpusCase("halves", "", (11, 5, 9), {}, {"first": -FAR, "last": FAR}, HALVES)
+#: Sums that go beyond 64 bits begin again at their other end, below every bound.
+AROUND = """
+def around(a: Field[real], out: Field[real], far: int):
+    with computation(PARALLEL), interval(...):
+        n = min(max(far, 0) + 1, 5)
+        m = max(min(-far, 0) - 2, 3)
+        k = min(max(far, 2) * 2, 7)
+        out = a.at(K=n) + 2.0 * a.at(K=m) + 4.0 * a.at(K=k)
+"""
+ENDS = [CorpusCase("around", "", (11, 5, 9), {}, {"far": far}, AROUND) for far in (3, 2**63 - 1)]
 CASES = [
     *(case for case in corpus() if "while" in case.source or "at(K=" in case.source),
     MANY,
     SEARCH,
     BEYOND,
+    *ENDS,
 ]
 
 

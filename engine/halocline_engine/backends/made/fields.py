@@ -279,7 +279,8 @@ class _TunableMadeFields(MadeFieldsExecutable):
 
 def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Artifact:
     """Return the artifact of a program, which makes what no caller gives."""
-    if not program.positions and not program.scratch and not program.limits:
+    known = any(one.values is not None for one in program.lookups)
+    if not (program.positions or program.scratch or program.limits or known):
         return artifact
     scratch = {one.name for one in program.scratch if not one.loops}
     zeroed = tuple(name for name in sorted(scratch) if not _begins_assigned(name, program, facts))

@@ -6,7 +6,7 @@ programs search through come from literals, which are int64, and from the index 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
 from halocline_engine.ir.integers import MOST_LEVELS, Integers, Known, Range
@@ -50,8 +50,8 @@ def narrowed(kernel: Kernel, program: Program, small: Iterable[str] = ()) -> Ker
         for one in program.positions
         if one.axis is Axis.K and one.span is None
     }
-    registers = {one.name for one in kernel.registers if one.dtype is DType.INT64}
-    integers = Integers({**limits, **levels}, registers)
+    registers = {one.name: one.dtype for one in kernel.registers}
+    integers = Integers({**limits, **levels}, registers.keys())
     ranges: dict[str, Range] = dict.fromkeys(registers, (0, 0))
 
     def see(statement: Statement, known: Known) -> None:
@@ -62,8 +62,9 @@ def narrowed(kernel: Kernel, program: Program, small: Iterable[str] = ()) -> Ker
     for section in kernel.sections:
         # Registers are zero in front of a section.
         integers.scan(section.body, dict.fromkeys(registers, (0, 0)), see)
-    fitting = {name: found for name, found in ranges.items() if _fits(found)}
-    narrower = _Narrower(integers, fitting)
+    wide = {name for name, dtype in registers.items() if dtype is DType.INT64}
+    fitting = {name for name in wide if _fits(ranges[name])}
+    narrower = _Narrower(integers, ranges, fitting)
     return replace(
         kernel,
         sections=tuple(
@@ -82,10 +83,11 @@ def _fits(found: Range) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Narrower:
-    """Rewrites bodies with the registers in `fitting`, whose ranges are given, as int32."""
+    """Rewrites bodies with the registers in `fitting` as int32; `ranges` are those of all."""
 
     integers: Integers
-    fitting: Known
+    ranges: Known
+    fitting: Set[str]
 
     def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """Return the statements of a body."""
@@ -117,11 +119,22 @@ class _Narrower:
                 return expr if one is None or two is None else replace(expr, left=one, right=two)
             case Cast(dtype, operand) if dtype.is_float:
                 return Cast(dtype, self._thin(operand) or operand)
-            case _ if expr.dtype is DType.INT64 and _fits(self.integers.of(expr, self.fitting)):
+            case Call("min" | "max" as function, (left, right), DType.INT64) if (
+                one := self._nearer(function, left, right)
+            ) is not None:
+                return one
+            case _ if expr.dtype is DType.INT64 and _fits(self.integers.of(expr, self.ranges)):
                 thin = self._computed(expr)
                 return expr if thin is None else Cast(DType.INT64, thin)
             case _:
                 return expr
+
+    def _nearer(self, function: str, left: Expr, right: Expr) -> Expr | None:
+        """Return the operand that surely is the result of `min` or `max`, as an index in bounds."""
+        (a, b), (c, d) = (self.integers.of(one, self.ranges) for one in (left, right))
+        if function == "max":
+            return left if a >= d else right if c >= b else None
+        return left if b <= c else right if d <= a else None
 
     def _computed(self, expr: Expr) -> Expr | None:
         """Return an operation in 32 bits, if its operands are."""
@@ -129,7 +142,7 @@ class _Narrower:
             case Unary("-", operand):
                 one = self._thin(operand)
                 return None if one is None else Unary("-", one, DType.INT32)
-            case Binary("+" | "-" as operator, left, right):
+            case Binary("+" | "-" | "*" as operator, left, right):
                 one, two = self._thin(left), self._thin(right)
                 if one is None or two is None:
                     return None
@@ -155,7 +168,7 @@ class _Narrower:
                 return Number(DType.INT32, value)
             case Read(name) | Parameter(name) if name in self.integers.given:
                 return Cast(DType.INT32, expr)
-            case Cast(DType.INT64, inner) if _fits(self.integers.of(expr, self.fitting)):
+            case Cast(DType.INT64, inner) if _fits(self.integers.of(expr, self.ranges)):
                 return Cast(DType.INT32, inner)
             case _:
                 return None

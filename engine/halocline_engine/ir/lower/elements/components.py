@@ -12,6 +12,7 @@ from halocline_engine.errors import SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.lower.types import convert
 from halocline_engine.ir.nodes import (
     Binary,
+    Call,
     Components,
     Expr,
     If,
@@ -110,12 +111,8 @@ def _stored(
 
 def _within(index: Expr, size: int) -> Expr:
     """Return an index, or the nearest one that there is."""
-    low = Number(DType.INT64, 0)
-    test = Binary("<", index, low, DType.BOOL)
-    last = Number(DType.INT64, size - 1)
-    above = Binary(">", index, last, DType.BOOL)
-    inner = Select(above, last, index, DType.INT64)
-    return Select(test, low, inner, DType.INT64)
+    above = Call("max", (index, Number(DType.INT64, 0)), DType.INT64)
+    return Call("min", (above, Number(DType.INT64, size - 1)), DType.INT64)
 
 
 def _times(value: int | Expr, factor: int) -> int | Expr:

@@ -5,6 +5,8 @@ A level outside of the array is read as the nearest one that it has, and is not 
 
 from __future__ import annotations
 
+import math
+
 from halocline_engine.errors import SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.lower.types import convert
@@ -49,7 +51,13 @@ def no_levels(name: str, place: Place) -> SyntaxRuleError:
 
 
 def _limits(name: str, symbols: Symbols) -> tuple[Expr, Expr]:
-    """Return the first and the last level of an array; temporaries begin with the domain."""
+    """Return the first and the last level of an array; temporaries begin with the domain.
+
+    Those of a `GlobalTable` are its elements, as many as its type says.
+    """
+    if name in symbols.lookups:
+        count = math.prod(symbols.lookups[name].shape)
+        return Number(DType.INT64, 0), Number(DType.INT64, count - 1)
     last = Parameter(symbols.limit(name, last=True), DType.INT64)
     if name not in symbols.fields:
         return Number(DType.INT64, 0), last
