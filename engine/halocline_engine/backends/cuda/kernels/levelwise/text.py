@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from halocline_engine.backends.cuda.kernels.levelwise.tile import has_windows
-from halocline_engine.backends.cuda.kernels.points.text import may_repeat, point_lines, whole_tile
+from halocline_engine.backends.cuda.kernels.points.section import has_loops
+from halocline_engine.backends.cuda.kernels.points.text import (
+    may_repeat,
+    point_lines,
+    points_at_once,
+    whole_tile,
+)
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.fragments import indent, signed
@@ -37,7 +43,17 @@ def levelwise_text(
         "if (i_ >= i1 || j_ >= j1) return;",
     ]
     if not has_windows(entry, schedule, variant, tile):
-        return [*lines, "const int i0 = i_, j0 = j_;", *_point_by_point(entry, scope, tile)]
+        lines.append("const int i0 = i_, j0 = j_;")
+        if tile.width * tile.rows == 1 or has_loops(entry):
+            return [*lines, *_point_by_point(entry, scope, tile)]
+        return [
+            *lines,
+            f"if (i0 + {tile.width} <= i1 && j0 + {tile.rows} <= j1) {{",
+            *indent(points_at_once(entry, scope, tile)),
+            "} else {",
+            *indent(_point_by_point(entry, scope, tile)),
+            "}",
+        ]
     repeated = may_repeat(entry)
     first = {
         axis: f"min({axis}_, max({axis}1 - {size[axis]}, {low[axis]}))"

@@ -12,6 +12,7 @@ from halocline_engine.backends.cuda.kernels.points.section import has_branches
 from halocline_engine.backends.cuda.kernels.points.tile import (
     is_plain,
     loads_first,
+    loads_together,
     moved,
     registers_of,
     work,
@@ -23,6 +24,7 @@ from halocline_engine.backends.cuda.model.entries import (
     columns_read,
     lies_along_k,
 )
+from halocline_engine.backends.cuda.model.looked_up import levels_looked_up
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
@@ -42,8 +44,9 @@ _WORTH = 0.8
 _ELEMENTS, _MOST_WORK = 128, 1500
 #: The columns of a thread that loads where it computes, if each point reads so many columns of an
 #: array or more, since neighbours then find in the L1 cache what others loaded, or if there are few
-#: arrays, since places are computed once for all columns. With more arrays than that, fewer loads
-#: than threads of a column each have would be under way.
+#: arrays, since places are computed once for all columns, or if it looks tables up, since it waits
+#: for several at once. With more arrays than that, fewer loads than threads of a column each have
+#: would be under way.
 _COLUMNS, _FEW = 2.0, 5
 #: Bytes of each array that such a thread loads.
 _BYTES = 32
@@ -88,7 +91,8 @@ def _branches(entry: Entry) -> bool:
 def _apart(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
     """Return the tile of threads that load where they compute, column by column."""
     few = len({*entry.arrays} - {*schedule.program.made}) <= _FEW
-    sharing = few or columns_read(entry) >= _COLUMNS
+    tables = loads_together(entry, schedule, variant) and not any(levels_looked_up(entry, schedule))
+    sharing = few or tables or columns_read(entry) >= _COLUMNS
     threads = (_THREADS if sharing else _FEWER) * (2 if domain[2] > _LONG else 1)
     columns = max(1, _BYTES // _size(entry, schedule)) if sharing else 1
     across = 1 - variant.near

@@ -8,6 +8,7 @@ from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.points.plane_tile import shared_bytes
 from halocline_engine.backends.cuda.kernels.points.text import points_text
 from halocline_engine.backends.cuda.kernels.points.tile import (
+    is_plain,
     loads_first,
     points_fitted,
     points_tile,
@@ -36,7 +37,11 @@ POINTS = KernelKind(
         tile, entry, schedule, variant
     ),
     text=lambda entry, schedule, variant, scope, tile: points_text(
-        entry, scope, tile, loads_first=loads_first(entry, schedule, variant)
+        entry,
+        scope,
+        tile,
+        plain=is_plain(entry, schedule, variant),
+        loads_first=loads_first(entry, schedule, variant),
     ),
     shared_bytes=lambda entry, schedule, variant, tile, _domain: (
         shared_bytes(entry, schedule, variant, tile) if tile.planes else 0

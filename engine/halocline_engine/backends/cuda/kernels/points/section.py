@@ -15,8 +15,16 @@ from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import indent, section_body, signed
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.ir.extent import Horizontal
-from halocline_engine.ir.nodes import Binary, Call, Offset, Read, Select, Statement
-from halocline_engine.ir.walk import assignments, children, expressions, head, reads, walk
+from halocline_engine.ir.nodes import Binary, Call, Offset, Read, Select, Statement, While
+from halocline_engine.ir.walk import (
+    assignments,
+    children,
+    expressions,
+    head,
+    reads,
+    statements,
+    walk,
+)
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.rare import rare_reads
 from halocline_engine.schedule.storage.coverage import assigns, exposed
@@ -25,6 +33,7 @@ __all__ = [
     "VECTOR",
     "TileBody",
     "has_branches",
+    "has_loops",
     "loaded_offsets",
     "outputs",
     "slot",
@@ -131,6 +140,12 @@ def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[st
             "}",
         ]
     return [*moving, *body.declarations(), *body.first_loads(), *level]
+
+
+def has_loops(entry: Entry) -> bool:
+    """Whether points of a kernel take turns of loops."""
+    bodies = (section.body for section in entry.kernel.sections)
+    return any(isinstance(one, While) for body in bodies for one in statements(body))
 
 
 def has_branches(section: Section) -> bool:

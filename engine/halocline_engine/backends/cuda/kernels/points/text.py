@@ -37,16 +37,27 @@ from halocline_engine.ir.nodes import While
 from halocline_engine.ir.walk import reads, statements
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["may_repeat", "point_lines", "points_text", "whole_tile"]
+__all__ = [
+    "levels_in_turn",
+    "may_repeat",
+    "point_lines",
+    "points_at_once",
+    "points_text",
+    "section_points",
+    "whole_tile",
+]
 
 #: Levels of a point at an edge that are written out.
 _LEVELS_AT_AN_EDGE = 4
 
 
-def points_text(entry: Entry, scope: Scope, tile: Tile, *, loads_first: bool) -> list[str]:
+def points_text(
+    entry: Entry, scope: Scope, tile: Tile, *, plain: bool, loads_first: bool
+) -> list[str]:
     """Return the body of a kernel whose threads compute one tile each.
 
-    `loads_first` says that a thread of one point, too, loads before it computes.
+    `plain` says that a thread of several points loads before it computes, and `loads_first` that
+    one of one point does, too.
     """
     (i_low, i_high), (_, j_high) = entry.kernel.extent
     lines = [
@@ -77,10 +88,10 @@ def points_text(entry: Entry, scope: Scope, tile: Tile, *, loads_first: bool) ->
         ]
         asked = prefetches(entry, scope, tile)
         return [*lines, *place, *point_lines(entry, scope, asked)]
-    return [*lines, *_tiles(entry, scope, tile)]
+    return [*lines, *_tiles(entry, scope, tile, plain=plain)]
 
 
-def _tiles(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+def _tiles(entry: Entry, scope: Scope, tile: Tile, *, plain: bool) -> list[str]:
     """Return the code of a thread behind its number t along I and its first row j_.
 
     The first threads compute tiles that no edge cuts along I. The columns that are left over at
@@ -96,7 +107,7 @@ def _tiles(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
         "if (t < wholes) {",
         f"  const int i0 = {_times('t', tile.width)}{signed(first)};",
     ]
-    whole = whole_tile(entry, scope, tile)
+    whole = (whole_tile if plain else points_at_once)(entry, scope, tile)
     if tile.rows > 1:
         lines += [
             f"  if (j0 + {tile.rows} <= j1) {{",
@@ -217,6 +228,57 @@ def point_lines(entry: Entry, scope: Scope, first: Sequence[str] = ()) -> list[s
     for section in entry.kernel.sections:
         body = _body(section, entry, scope)
         lines += [f"if ({_has_level(section)}) {{", *indent(body), "}"]
+    return lines
+
+
+def section_points(entry: Entry, scope: Scope) -> Iterator[tuple[Section, list[str]]]:
+    """Yield each section with the code of one point (i, j, k) in it."""
+    for section in entry.kernel.sections:
+        names = touched(section)
+        own = offsets([name for name in entry.arrays if name in names], scope)
+        yield section, [*own, *inside(scope), *_body(section, entry, scope)]
+
+
+def levels_in_turn(entry: Entry, scope: Scope, step: int, at_once: int) -> list[str]:
+    """Return the code of a thread that has some levels of a column: each `step`-th from `first` on.
+
+    It loads `at_once` of them together. Sections have loops of their own.
+    """
+    lines: list[str] = []
+    for section, point in section_points(entry, scope):
+        if _is_single(entry):
+            start, end = "first", "k1"
+        else:
+            low, end = _clipped(section)
+            start = f"first + max({low} - first + {step - 1}, 0) / {step} * {step}"
+        lines += [
+            f"#pragma unroll {at_once}",
+            f"for (int k = {start}; k < {end}; k += {step}) {{",
+            *indent(point),
+            "}",
+        ]
+    return lines
+
+
+def points_at_once(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the code of a tile that no edge cuts, one level high, whose points load together.
+
+    The compiler moves loads: each point is written as it is at an edge.
+    """
+    sizes = {"i": tile.width, "j": tile.rows}
+    loops = [
+        line
+        for a in "ji"
+        for line in ("#pragma unroll", f"for (int {a} = {a}0; {a} < {a}0 + {sizes[a]}; ++{a})")
+        if sizes[a] > 1
+    ]
+    places = [f"const int {a} = {a}0;" for a in "ij" if sizes[a] == 1]
+    lines = [*places, "[[maybe_unused]] const int k = k0;"]
+    for section, point in section_points(entry, scope):
+        code = [*loops, "{", *indent(point), "}"]
+        if not _is_single(entry):
+            code = [f"if ({_has_level(section)}) {{", *indent(code), "}"]
+        lines += code
     return lines
 
 

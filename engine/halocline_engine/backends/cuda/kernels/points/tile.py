@@ -17,6 +17,7 @@ from halocline_engine.backends.cuda.kernels.points.block_swizzle import Reuse, c
 from halocline_engine.backends.cuda.kernels.points.plane_tile import with_planes
 from halocline_engine.backends.cuda.kernels.points.section import (
     VECTOR,
+    has_loops,
     loaded_offsets,
     outputs,
     unconditional,
@@ -39,6 +40,7 @@ from halocline_engine.schedule.rare import rare_reads
 __all__ = [
     "is_plain",
     "loads_first",
+    "loads_together",
     "moved",
     "points_fitted",
     "points_tile",
@@ -77,6 +79,8 @@ _POINTS = 4
 #: Arrays with which a point a thread has enough under way where rows have nothing in common and
 #: points compute little, and with which it has anyway.
 _SEVERAL, _MANY = 7, 9
+#: Rows of a thread that looks elements up.
+_TOGETHER = 4
 #: Times 16 bytes that a line of memory has.
 _LINE = 8
 #: The share of elements read under conditions, above which those are better loaded for two points.
@@ -104,7 +108,12 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     plain, reuse = Tile((32, 4)), _reuse(entry, schedule)
     if not is_plain(entry, schedule, variant):
         block = _LARGE if _threads(plain, entry, domain) >= _BUSY_WITH_LARGE else plain.block
-        tile = replace(plain, block=_block(replace(plain, block=block), entry, domain))
+        tile = replace(plain, block=block)
+        if domain[1] > 1 and loads_together(entry, schedule, variant):
+            several = _smaller(Tile((128, 1), rows=_TOGETHER))
+            busy = (one for one in several if one.rows > 1 and _is_busy(one, entry, domain))
+            tile = next(busy, tile)
+        tile = replace(tile, block=_block(tile, entry, domain))
         return _in_order(tile, reuse, variant, domain)
     tile = next(
         (
@@ -284,7 +293,8 @@ def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant
         tile = with_planes(replace(tile, shift=0), entry, schedule, variant)
         tile = replace(tile, shift=variant.shift if tile.width > 1 and not tile.planes else 0)
     else:
-        tile = replace(tile, width=1, rows=1, depth=1, planes=0, shift=0)
+        rows = tile.rows if loads_together(entry, schedule, variant) else 1
+        tile = replace(tile, width=1, rows=rows, depth=1, planes=0, shift=0)
     alone = tile.width * tile.rows * tile.depth == 1
     return tile if alone and _lies_along_i(entry, schedule, variant) else replace(tile, line=0)
 
@@ -317,8 +327,19 @@ def is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
 
     Otherwise a thread computes one point, in text order.
     """
+    return not entry.kernel.is_general and _is_apart(entry, schedule, variant)
+
+
+def loads_together(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    """Whether points that look elements up may be several of a thread, which loads for all."""
+    may = entry.kernel.is_general and not has_loops(entry)
+    return may and _is_apart(entry, schedule, variant)
+
+
+def _is_apart(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    """Whether every point writes only its own elements, which no other one reads."""
     fields = {field.name for field in schedule.program.fields}
-    if not variant.disjoint or is_guarded(entry, fields) or entry.kernel.is_general:
+    if not variant.disjoint or is_guarded(entry, fields):
         return False
     away = {
         read.name

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
-from halocline_engine.backends.cuda.kernels.points.text import point_lines
+from halocline_engine.backends.cuda.kernels.points.section import has_loops
+from halocline_engine.backends.cuda.kernels.points.text import levels_in_turn
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Launch
+from halocline_engine.backends.cuda.model.looked_up import levels_looked_up
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
-from halocline_engine.backends.cuda.text.fragments import indent, signed
+from halocline_engine.backends.cuda.text.fragments import signed
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.extent import Range
-from halocline_engine.ir.nodes import Assign
-from halocline_engine.ir.types import Axis, Order
-from halocline_engine.ir.walk import assignments, reads, reads_of
+from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["UPRIGHT"]
@@ -27,12 +27,15 @@ __all__ = ["UPRIGHT"]
 #: The columns of a block, the most threads in each, and the most levels that it goes up.
 _COLUMNS, _LEVELS, _DEPTH = 32, 16, 128
 _MOST_THREADS = 1024
+#: Levels of a thread whose loads are under way together, and the most that each looks up and the
+#: most arrays with which that pays.
+_AT_ONCE, _FEW, _FEW_ARRAYS = 2, 2, 5
 #: Blocks that keep a large device busy.
 _BUSY = 132 * 4
 
 
 def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
-    if not _looks_up(entry, schedule):
+    if not any(levels_looked_up(entry, schedule)):
         return None
     # As few rounds as there can be, of as many threads each.
     rounds = -(-domain[2] // _LEVELS)
@@ -41,42 +44,6 @@ def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) ->
     depth = threads if is_small else max(_DEPTH // threads, 1) * threads
     tile = Tile((_COLUMNS, threads), depth=depth, upright=True)
     return _fit(tile, entry, schedule, variant, domain)
-
-
-def _looks_up(entry: Entry, schedule: Schedule) -> bool:
-    """Whether points look up levels of their columns, each another one.
-
-    Tables have nothing to do with columns, and a level that depends on the index along K and on
-    scalars alone is the same for all points of a level, so that each is read once.
-    """
-    columns = {*entry.arrays} - {lookup.name for lookup in schedule.program.lookups}
-    alike = _alike(entry, schedule)
-    return any(
-        read.name in columns
-        and read.level is not None
-        and not alike.issuperset(inner.name for inner in reads_of(read.level))
-        for section in entry.kernel.sections
-        for read in reads(section.body)
-    )
-
-
-def _alike(entry: Entry, schedule: Schedule) -> set[str]:
-    """Return the names that are the same for all points of a level."""
-    bodies = [section.body for section in entry.kernel.sections]
-    alike = {position.name for position in schedule.program.positions if position.axis is Axis.K}
-    alike |= {register.name for register in entry.kernel.registers}
-    while True:
-        sure = [
-            one
-            for body in bodies
-            for one in body
-            if isinstance(one, Assign) and alike.issuperset(read.name for read in reads((one,)))
-        ]
-        every = [one for body in bodies for one in assignments(body)]
-        differing = {one.target for one in every if not any(one is same for same in sure)}
-        if alike.isdisjoint(differing):
-            return alike
-        alike -= differing
 
 
 def _fit(
@@ -89,7 +56,7 @@ def _fit(
     return Tile(tile.block, depth=tile.depth, upright=True)
 
 
-def _text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+def _text(entry: Entry, schedule: Schedule, scope: Scope, tile: Tile) -> list[str]:
     (i_low, i_high), (_, j_high) = entry.kernel.extent
     return [
         f"const int i1 = ni{signed(i_high)}, j1 = nj{signed(j_high)};",
@@ -98,11 +65,16 @@ def _text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
         "if (i >= i1 || j >= j1) return;",
         f"const int k0 = level + (int)blockIdx.z * {tile.depth};",
         f"const int k1 = min(k0 + {tile.depth}, top);",
-        "#pragma unroll 1",
-        f"for (int k = k0 + (int)threadIdx.y; k < k1; k += {tile.block[1]}) {{",
-        *indent(point_lines(entry, scope)),
-        "}",
+        "const int first = k0 + (int)threadIdx.y;",
+        *levels_in_turn(entry, scope, tile.block[1], _at_once(entry, schedule)),
     ]
+
+
+def _at_once(entry: Entry, schedule: Schedule) -> int:
+    """Return how many levels of a thread load together."""
+    arrays = {*entry.arrays} - schedule.program.made
+    several = len(arrays) > _FEW_ARRAYS or max(levels_looked_up(entry, schedule)) > _FEW
+    return 1 if has_loops(entry) or several else _AT_ONCE
 
 
 def _launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:
@@ -120,7 +92,7 @@ def _launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterat
 UPRIGHT = KernelKind(
     tile=_tile,
     fit=_fit,
-    text=lambda entry, _schedule, _variant, scope, tile: _text(entry, scope, tile),
+    text=lambda entry, schedule, _variant, scope, tile: _text(entry, schedule, scope, tile),
     shared_bytes=lambda _entry, _schedule, _variant, _tile, _domain: 0,
     launches=_launches,
 )
