@@ -64,6 +64,23 @@ IN_PLACE = """
             if x > {0}(0.0):
                 x = x - c
 """
+#: What both branches change in place, so that each level assigns it.
+BOTH = """
+    with computation(BACKWARD):
+        with interval(-1, None):
+            x = b
+        with interval(0, -1):
+            if a < {0}(0.5):
+                x = {0}(0.5) * x + b * x[0, 0, 1]
+            else:
+                x = {0}(0.25) * x + c
+    with computation(FORWARD), interval(1, None):
+        if b > {0}(0.0):
+            c = c * p + x[0, 0, -1]
+        else:
+            c = c - a
+        x = x + c
+"""
 #: Conditions that depend on what levels changed: these are not known early.
 CHANGED = """
     with computation(FORWARD):
@@ -83,7 +100,7 @@ CHANGED = """
                     x = x[0, 0, -1]
                 b = x * c
 """
-TEXTS = {"branches": BRANCHES, "in place": IN_PLACE, "changed": CHANGED}
+TEXTS = {"branches": BRANCHES, "in place": IN_PLACE, "both": BOTH, "changed": CHANGED}
 DOMAINS: tuple[Domain, ...] = ((5, 3, 3), (3, 2, 25))
 TILES: tuple[dict[str, Any], ...] = (
     {"ahead": 1},

@@ -280,7 +280,7 @@ class ColumnSweep(LevelVariables):
         section, carry = part.section, part.carry
         always = always_assigned(section)
         kept = [n for n in self.entry.arrays if n in always and n in self.carriers]
-        changed = part.updated | part.conditions.changed
+        changed = (part.updated | part.conditions.changed).difference(kept)
         updated = [name for name in self.entry.arrays if name in changed]
         scope = replace(
             self.scope,

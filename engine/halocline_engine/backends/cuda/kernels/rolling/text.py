@@ -150,7 +150,7 @@ class _RollingLoop:
             ]
             if kind[2] is not Stride.NONE:
                 terms.append(f"(index_t)k * s{number}k")
-            yield f"index_t o{number} = {' + '.join(terms) or '0'};"
+            yield f"[[maybe_unused]] index_t o{number} = {' + '.join(terms) or '0'};"
 
     def _kinds(self) -> list[tuple[int, tuple[Stride, Stride, Stride]]]:
         names = {t.node.name for t in self.rings.plan.terms if isinstance(t.node, Read)}
