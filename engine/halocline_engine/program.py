@@ -27,6 +27,7 @@ from halocline_engine.language.python.sources import (
     with_place,
 )
 from halocline_engine.language.source import Place, excerpt, locate
+from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.passes.contract import contract
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.program_warning import ProgramWarning
@@ -101,7 +102,12 @@ def compile_lowered(
         verify(program)
     check(program)
     facts = analyse(program)
-    schedule = plan(program, facts, TARGETS[target].options())
+    kernels = choose_components(program) if TARGETS[target].compiles else program
+    if kernels is program:
+        schedule = plan(program, facts, TARGETS[target].options())
+    else:
+        verify(kernels)
+        schedule = plan(kernels, analyse(kernels), TARGETS[target].options())
     return retargeted(program, facts, schedule, target)
 
 

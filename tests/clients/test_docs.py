@@ -133,7 +133,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_function_and_type_of_the_language_is_in_its_reference() -> None:
-    from halocline_engine.ir.nodes import FUNCTIONS
+    from halocline_engine.ir.functions import FUNCTIONS
     from halocline_engine.ir.types import DType
 
     words = set(re.findall(r"\w+", (ROOT / "docs/language.md").read_text("utf-8")))

@@ -9,7 +9,7 @@ import numpy as np
 
 import halocline_engine as he
 from halocline import gtscript
-from halocline_engine.ir.nodes import FUNCTIONS
+from halocline_engine.ir.functions import FUNCTIONS
 
 CASTS = ("int32", "int64", "float32", "float64")
 WORDS = ("compile_assert", "horizontal", "region", "function", "stencil", "mod")

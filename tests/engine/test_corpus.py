@@ -70,7 +70,7 @@ def test_kernels_give_what_the_reference_gives(
         case.text(dtype), name=case.name, dtypes={"real": dtype}, target=DEVICE_TARGET
     )
     kernels = EmulatedArtifact(built.schedule, emulation_folder, usual=case.domain)
-    made = complete(kernels, built.program, built.facts)
+    made = complete(kernels, built.program, built.facts, built.schedule.program.choices)
     on_host = call.stencil("reference").compiled
     emulated = Stencil(replace(on_host, program=built.program, facts=built.facts, artifact=made))
     inputs = call.arrays(np)

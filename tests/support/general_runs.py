@@ -15,7 +15,7 @@ from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.backends.made.tables import with_tables
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Gather, Program
+from halocline_engine.ir.nodes import Choice, Gather, Program
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
 
@@ -57,9 +57,11 @@ def ran(artifact: Artifact, meaning: Program, facts: Facts, own: Inputs, domain:
     return own
 
 
-def complete(artifact: Artifact, meaning: Program, facts: Facts) -> Artifact:
+def complete(
+    artifact: Artifact, meaning: Program, facts: Facts, choices: tuple[Choice, ...] = ()
+) -> Artifact:
     """Return kernels with what makes their other fields, as compiling a program does."""
-    return with_tables(with_made_fields(artifact, meaning, facts), meaning)
+    return with_tables(with_made_fields(artifact, meaning, facts, choices), meaning)
 
 
 def judged(meaning: Program, facts: Facts, own: Inputs, domain: Domain) -> Inputs:

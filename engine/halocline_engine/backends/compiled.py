@@ -15,6 +15,7 @@ from halocline_engine.backends.registry import find
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
+from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.version import halocline_version
@@ -42,13 +43,16 @@ class Compiled:
 def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) -> Compiled:
     """Return what was planned, compiled for a target."""
     kernels = find(target).build(schedule)
-    artifact = with_tables(with_made_fields(kernels, program, facts), program)
+    choices = schedule.program.choices
+    artifact = with_tables(with_made_fields(kernels, program, facts, choices), program)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
 
 
 def with_meaning(compiled: Compiled, program: Program) -> Compiled:
     """Return what was compiled for another meaning of the same kernels."""
-    schedule = replace(compiled.schedule, program=program)
+    chosen = compiled.schedule.program.choices
+    kernels = choose_components(program) if chosen else program
+    schedule = replace(compiled.schedule, program=kernels)
     return retargeted(program, compiled.facts, schedule, compiled.target)
 
 

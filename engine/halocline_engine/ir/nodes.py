@@ -5,7 +5,7 @@ Grammar (a test compares it with the classes below)::
     Program     = (str name, str* arguments, Field* fields, Scalar* scalars,
                    Temporary* temporaries, Computation* computations, Table* tables,
                    Gather* gathers, Position* positions, Scratch* scratch, Limit* limits,
-                   Components* components, Lookup* lookups)
+                   Components* components, Lookup* lookups, Choice* choices)
     Field       = (str name, DType dtype, Axis* axes, bool read, bool written)
     Scalar      = (str name, DType dtype, default)
     Temporary   = (str name, DType dtype)
@@ -16,6 +16,7 @@ Grammar (a test compares it with the classes below)::
     Limit       = (str name, field, bool last)
     Components  = (str name, DType dtype, Axis* axes, int* shape)
     Lookup      = (str name, int* shape, values)
+    Choice      = (str name, str* parts, Expr index)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
@@ -76,6 +77,8 @@ What a program means:
   of its own, and no argument. Those that the program does not use are no fields.
 * A `Lookup` is an array argument that has nothing to do with the domain: a field over K whose
   levels are all its elements, in C order, which is read at levels that expressions give.
+* A `Choice` stands for a component that scalars choose, where kernels are made: a field that each
+  call finds among its parts.
 * Points outside the domain are never written in a field; temporaries are computed as far outside
   as later statements read them.
 """
@@ -95,7 +98,6 @@ __all__ = [
     "COMPARISONS",
     "FAR",
     "FMA",
-    "FUNCTIONS",
     "LOGICAL",
     "NOWHERE",
     "Assign",
@@ -104,6 +106,7 @@ __all__ = [
     "Bound",
     "Call",
     "Cast",
+    "Choice",
     "Components",
     "Computation",
     "Expr",
@@ -144,43 +147,6 @@ ANY_LEVEL = 1 << 30
 
 #: A function that only the compiler calls: `a * b + c`, rounded once.
 FMA = "fma"
-#: The functions of the language and how many arguments each takes. `pow` is the operator `**`,
-#: `mod` is the operator `%` written as a call and is lowered to it.
-FUNCTIONS: Mapping[str, int] = {
-    "abs": 1,
-    "min": 2,
-    "max": 2,
-    "sqrt": 1,
-    "cbrt": 1,
-    "exp": 1,
-    "log": 1,
-    "log10": 1,
-    "pow": 2,
-    "sin": 1,
-    "cos": 1,
-    "tan": 1,
-    "asin": 1,
-    "acos": 1,
-    "atan": 1,
-    "atan2": 2,
-    "sinh": 1,
-    "cosh": 1,
-    "tanh": 1,
-    "asinh": 1,
-    "acosh": 1,
-    "atanh": 1,
-    "floor": 1,
-    "ceil": 1,
-    "trunc": 1,
-    "round": 1,
-    "round_away_from_zero": 1,
-    "erf": 1,
-    "erfc": 1,
-    "gamma": 1,
-    "isnan": 1,
-    "isinf": 1,
-    "isfinite": 1,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,6 +428,15 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """The field `name` is the part that an index on scalars chooses, or the nearest one."""
+
+    name: str
+    parts: tuple[str, ...]
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole stencil program, lowered, typed and checked.
 
@@ -482,6 +457,7 @@ class Program:
     limits: tuple[Limit, ...] = ()
     components: tuple[Components, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     @property
     def regions(self) -> Mapping[str, Position]:

@@ -101,6 +101,8 @@ def _program(program: Program) -> Iterator[str]:
         known = lookup.values
         digest = "" if known is None else f" = {hashlib.sha256(known).hexdigest()}"
         yield f"lookup {lookup.name} {lookup.shape}{digest}"
+    for choice in program.choices:
+        yield f"choice {choice.name} = [{', '.join(choice.parts)}][{show_expr(choice.index)}]"
     for limit in program.limits:
         of = "the temporaries" if limit.field is None else limit.field
         yield f"limit {limit.name} is the {'last' if limit.last else 'first'} level of {of}"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import InternalError
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.nodes import (
     ANY_LEVEL,
     ARITHMETIC,
     COMPARISONS,
     FMA,
-    FUNCTIONS,
     LOGICAL,
     Assign,
     Binary,
@@ -65,6 +65,7 @@ def verify(program: Program) -> None:
     arrays = {item.name: item for item in (*program.fields, *program.temporaries)}
     scalars = {scalar.name: scalar.dtype for scalar in program.scalars}
     parts = {one.field(n) for one in program.components for n in range(math.prod(one.shape))}
+    parts |= {one.name for one in program.choices}
     made = program.made | parts | {name for table in program.tables for name in table.columns}
     fields, tables = [field.name for field in program.fields], [t.name for t in program.tables]
     names = [*fields, *scalars, *tables, *(one.name for one in program.components)]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.reference.build import ReferenceBackend
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.nodes import (
     ARITHMETIC,
     COMPARISONS,
-    FUNCTIONS,
     Assign,
     Binary,
     Block,

@@ -27,7 +27,7 @@ from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.entries import Stride, Variant, arrays_of, entries_of
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.ir.nodes import FUNCTIONS
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
 

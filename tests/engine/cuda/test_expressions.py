@@ -13,10 +13,10 @@ from halocline_engine.backends.cuda.text.expressions import TYPES, expression_te
 from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.backends.reference.values import evaluate
 from halocline_engine.errors import InternalError
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.nodes import (
     ARITHMETIC,
     COMPARISONS,
-    FUNCTIONS,
     LOGICAL,
     Binary,
     Call,

@@ -51,7 +51,7 @@ def test_products() -> None:
     products = {name: text for name, text in grammar().items() if text.startswith("(")}
     assert set(products) == {
         *["Program", "Field", "Scalar", "Temporary", "Table", "Gather", "Position", "Scratch"],
-        *["Limit", "Components", "Lookup", "Computation", "Block", "Interval", "Bound"],
+        *["Limit", "Components", "Lookup", "Choice", "Computation", "Block", "Interval", "Bound"],
     }
     for name, text in products.items():
         check(name, text.strip("()"))

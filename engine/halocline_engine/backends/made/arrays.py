@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import add, mul, sub
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Memory, Point, Scalars
-from halocline_engine.errors import ArgumentError, LimitError
+from halocline_engine.errors import ArgumentError, InternalError, LimitError
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.integers import MOST_LEVELS
-from halocline_engine.ir.nodes import Limit, Position, Scratch
+from halocline_engine.ir.nodes import (
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Expr,
+    Limit,
+    Number,
+    Parameter,
+    Position,
+    Scratch,
+)
+from halocline_engine.ir.show import show_expr
 from halocline_engine.ir.types import Axis
 from halocline_engine.language.limits import LIMITS
 
@@ -21,12 +34,15 @@ __all__ = [
     "Along",
     "Reach",
     "check_loops",
+    "chosen_parts",
     "limit_of",
     "position_array",
     "table_array",
     "watched",
     "widened",
 ]
+
+_ARITHMETIC = {"+": add, "-": sub, "*": mul}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +125,35 @@ def limit_of(
         return domain[2] - 1 if limit.last else 0
     first = -origins[limit.field][2]
     return first + arrays[limit.field].shape[2] - 1 if limit.last else first
+
+
+def chosen_parts(choices: Iterable[Choice], scalars: Scalars) -> Iterator[tuple[str, str]]:
+    """Yield the name of each choice with that of the part which it chooses.
+
+    Without scalars, the first part stands for the others.
+    """
+    for one in choices:
+        number = _evaluated(one.index, scalars) if scalars else 0
+        yield one.name, one.parts[min(max(number, 0), len(one.parts) - 1)]
+
+
+def _evaluated(index: Expr, scalars: Scalars) -> int:
+    """Return the value of an expression of integers, which wraps around as those of 64 bits do."""
+    match index:
+        case Number(_, value):
+            return int(value)
+        case Parameter(name):
+            return int(scalars[name])
+        case Cast(_, operand):
+            return _evaluated(operand, scalars)
+        case Binary(operator, left, right):
+            value = _ARITHMETIC[operator](_evaluated(left, scalars), _evaluated(right, scalars))
+            return (value + 2**63) % 2**64 - 2**63
+        case Call(function, arguments):
+            several = (_evaluated(one, scalars) for one in arguments)
+            return min(several) if function == "min" else max(several)
+        case _:
+            raise InternalError(f"'{show_expr(index)}' is no index on scalars.")
 
 
 def watched(loops: Scratch | None, scalars: Scalars, levels: int) -> Scratch | None:

@@ -39,6 +39,7 @@ from halocline_engine.backends.made.arrays import (
     Along,
     Reach,
     check_loops,
+    chosen_parts,
     limit_of,
     position_array,
     table_array,
@@ -47,7 +48,7 @@ from halocline_engine.backends.made.arrays import (
 )
 from halocline_engine.backends.span import Span
 from halocline_engine.ir.extent import Facts, Range
-from halocline_engine.ir.nodes import Field, Limit, Position, Program, Scratch
+from halocline_engine.ir.nodes import Choice, Field, Limit, Position, Program, Scratch
 from halocline_engine.ir.types import Axis
 from halocline_engine.ir.walk import reads, targets_of
 from halocline_engine.schedule.storage.coverage import assigns, flow
@@ -68,7 +69,7 @@ class MadeFieldsArtifact(WrappedArtifact):
     and J with their types, of which those in `zeroed` are zero at first; `wide` are the fields that
     are needed less far than they are read, `limits` the scalars of levels, and `loops` the field
     that says which loop did not end; `tables` are the arrays that travel with the program, with
-    their types and values.
+    their types and values, and `choices` the fields that are components which scalars choose.
     """
 
     positions: tuple[Position, ...]
@@ -79,6 +80,7 @@ class MadeFieldsArtifact(WrappedArtifact):
     limits: tuple[Limit, ...] = ()
     loops: Scratch | None = None
     tables: tuple[tuple[str, str, bytes], ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     def load(self) -> MadeFieldsExecutable:
         """Make it run in this process."""
@@ -126,7 +128,7 @@ class MadeFieldsExecutable(WrappedExecutable):
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
         call = None if 0 in domain else self._call(fields, scalars, origins, domain)
-        if call is None or self._has_copies(fields, call):
+        if call is None or _has_copies(self.plan, fields, call):
             return partial(self, fields, scalars, origins, domain)
         kernels, loops = prepare(self.kernels, *call), self._watched(call[1], domain)
         if not self.plan.zeroed and loops is None:
@@ -142,18 +144,18 @@ class MadeFieldsExecutable(WrappedExecutable):
     def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
         arrays, levels, places, _ = call = self._call(fields, {}, origins, domain)
-        if not isinstance(self.kernels, Launching) or self._has_copies(fields, call):
+        if not isinstance(self.kernels, Launching) or not _lies_as_given(self.plan, fields, call):
             return None
-        kernels = self.kernels.launcher(arrays, places, domain)
+        kernels, choices = self.kernels.launcher(arrays, places, domain), self.plan.choices
         if kernels is None:
             return None
-        planes = {*self._planes(domain)}
-        kept = {n: a for n, a in arrays.items() if n not in fields and n not in planes}
+        others = {*self._planes(domain), *(one.name for one in choices)}
+        kept = {n: a for n, a in arrays.items() if n not in fields and n not in others}
         made = {name: Span.of(array).address for name, array in kept.items()}
 
         def at(addresses: Mapping[str, int]) -> Launch:
             known = {**addresses, **made}
-            if not planes:
+            if not others:
                 launch = kernels(known)
                 return lambda scalars: launch({**scalars, **levels})
 
@@ -164,10 +166,11 @@ class MadeFieldsExecutable(WrappedExecutable):
                 own, loops = self._planes(domain), self._watched(given, domain)
                 self._clear(own, loops)
                 # Memory that one call gave back is most often that of the next one.
-                there = tuple(Span.of(array).address for array in own.values())
-                launch = placed.get(there)
+                places = {name: Span.of(array).address for name, array in own.items()}
+                places |= {name: known[part] for name, part in chosen_parts(choices, scalars)}
+                launch = placed.get(there := tuple(places.values()))
                 if launch is None:
-                    launch = kernels({**known, **dict(zip(own, there, strict=True))})
+                    launch = kernels({**known, **places})
                     if len(placed) >= _PLACES:
                         placed.clear()
                     placed[there] = launch
@@ -202,6 +205,8 @@ class MadeFieldsExecutable(WrappedExecutable):
             arrays[name], places[name] = widened(
                 read, fields[name], origins[name], domain, self.memory
             )
+        for name, part in chosen_parts(self.plan.choices, scalars):
+            arrays[name], places[name] = arrays[part], places[part]
         key = tuple(
             (self.first[at], self.sizes and self.sizes[at], self.periodic[at], domain[at])
             for at in {list(Axis).index(one.axis) for one in self.plan.positions}
@@ -218,10 +223,6 @@ class MadeFieldsExecutable(WrappedExecutable):
             places[one.name] = (i, j, k)
         levels = {one.name: limit_of(one, arrays, places, domain) for one in self.plan.limits}
         return arrays, {**scalars, **levels}, places, domain
-
-    def _has_copies(self, fields: Fields, call: Arguments) -> bool:
-        """Whether a call has copies of fields, which hold what those held when they were made."""
-        return any(call[0][read.name] is not fields[read.name] for read in self.plan.wide)
 
     def _kept(self, domain: Point) -> Fields:
         """Return the arrays [i, j, k] of positions and of tables, which calls leave as they are."""
@@ -260,6 +261,21 @@ class MadeFieldsExecutable(WrappedExecutable):
             arrays[loops.name][:, :1, :1] = 0
 
 
+def _lies_as_given(plan: MadeFieldsArtifact, fields: Fields, call: Arguments) -> bool:
+    """Whether kernels have the arrays of callers, of which all parts of a choice lie alike."""
+    arrays, _, places, _ = call
+    several = [
+        {(arrays[part].shape, arrays[part].strides, places[part]) for part in one.parts}
+        for one in plan.choices
+    ]
+    return all(len(one) == 1 for one in several) and not _has_copies(plan, fields, call)
+
+
+def _has_copies(plan: MadeFieldsArtifact, fields: Fields, call: Arguments) -> bool:
+    """Whether a call has copies of fields, which hold what those held when they were made."""
+    return any(call[0][read.name] is not fields[read.name] for read in plan.wide)
+
+
 @dataclass(frozen=True, slots=True)
 class _TunableMadeFields(MadeFieldsExecutable):
     """The same with kernels whose tiles can be measured; see `backends.base.Tunable`."""
@@ -277,10 +293,15 @@ class _TunableMadeFields(MadeFieldsExecutable):
         return self.kernels.tilings()
 
 
-def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Artifact:
-    """Return the artifact of a program, which makes what no caller gives."""
+def with_made_fields(
+    artifact: Artifact, program: Program, facts: Facts, choices: tuple[Choice, ...] = ()
+) -> Artifact:
+    """Return the artifact of a program, which makes what no caller gives.
+
+    `choices` are the fields of its kernels that are other ones of the program.
+    """
     known = any(one.values is not None for one in program.lookups)
-    if not (program.positions or program.scratch or program.limits or known):
+    if not (program.positions or program.scratch or program.limits or known or choices):
         return artifact
     scratch = {one.name for one in program.scratch if not one.loops}
     zeroed = tuple(name for name in sorted(scratch) if not _begins_assigned(name, program, facts))
@@ -300,7 +321,16 @@ def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Arti
     )
     loops = next((one for one in program.scratch if one.loops), None)
     return MadeFieldsArtifact(
-        artifact, program.positions, reaches, planes, zeroed, wide, program.limits, loops, tables
+        artifact,
+        program.positions,
+        reaches,
+        planes,
+        zeroed,
+        wide,
+        program.limits,
+        loops,
+        tables,
+        choices,
     )
 
 

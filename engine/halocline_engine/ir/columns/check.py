@@ -21,8 +21,9 @@ from halocline_engine.ir.columns.nodes import (
     Stencil,
 )
 from halocline_engine.ir.columns.table import CONDITIONS, OPERATORS, At, Operator
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.lower.naming.names import nearest
-from halocline_engine.ir.nodes import COMPARISONS, FUNCTIONS, LOGICAL
+from halocline_engine.ir.nodes import COMPARISONS, LOGICAL
 from halocline_engine.ir.types import DType
 from halocline_engine.language.columns_syntax import (
     Act,

@@ -15,6 +15,7 @@ from functools import partial
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold
 from halocline_engine.ir.lower.naming.members import Level
 from halocline_engine.ir.lower.naming.names import Names, literal, nearest, starred
@@ -29,7 +30,6 @@ from halocline_engine.ir.lower.naming.scope import (
     subscripted,
 )
 from halocline_engine.ir.lower.regions import inside
-from halocline_engine.ir.nodes import FUNCTIONS
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault, no_return
 from halocline_engine.language.syntax import (

@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from halocline_engine.errors import TypeRuleError
-from halocline_engine.ir.nodes import FUNCTIONS, Binary, Call, Cast, Expr, Number, Select, Unary
+from halocline_engine.ir.functions import FUNCTIONS
+from halocline_engine.ir.nodes import Binary, Call, Cast, Expr, Number, Select, Unary
 from halocline_engine.ir.types import DType, promote
 from halocline_engine.language.source import Place, fault
 

@@ -154,6 +154,8 @@ def _unfit(program: Program) -> Refused | None:
         return Refused("it reads indices, or has regions")
     if program.scratch or program.lookups:
         return Refused("it has temporaries of a plane, loops or tables")
+    if program.choices:
+        return Refused("scalars choose components of its fields")
     return None
 
 

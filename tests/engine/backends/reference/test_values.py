@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from halocline_engine.backends.reference.values import evaluate
+from halocline_engine.ir.functions import FUNCTIONS
 from halocline_engine.ir.nodes import (
-    FUNCTIONS,
     Binary,
     Call,
     Cast,
