@@ -13,6 +13,7 @@ import xarray as xr
 import halocline_engine as he
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cuda.build import CudaBackend
+from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.program import compile_program
 from halocline_engine.schedule.plan import plan
@@ -129,12 +130,10 @@ def test_kernels_load_what_is_chosen_alone() -> None:
     assert len(made.schedule.program.fields) == 5
 
 
-@pytest.mark.parametrize("target", ["reference", "cpu"])
-@pytest.mark.parametrize("n", [0, 2])
-def test_blocks_of_datasets_give_the_same_bits(target: str, n: int) -> None:
+def dataset_of_plumes() -> xr.Dataset:
     random = np.random.default_rng(3)
     dims = ("lon", "lat", "lev", "plume")
-    dataset = xr.Dataset(
+    return xr.Dataset(
         {
             "a": (dims, random.normal(size=(12, 10, 5, 3))),
             "b": (("lon", "lat", "plume"), random.random((12, 10, 3))),
@@ -143,13 +142,39 @@ def test_blocks_of_datasets_give_the_same_bits(target: str, n: int) -> None:
             "x": (dims[:3], np.zeros((12, 10, 5))),
         }
     )
-    given: dict[str, Any] = {
-        "scalars": {"n": n, "m": 1},
-        "dtypes": {"real": "float64"},
-        "boundary": {"lon": "edge", "lat": "edge"},
-        "axes": {"I": "lon", "J": "lat", "K": "lev"},
-    }
-    whole = he.run(TEXTS["one"], dataset, target="reference", **given)
-    cut = he.run(TEXTS["one"], dataset, target=target, chunks={"lon": 5, "lat": 4}, **given)
+
+
+def run_of(text: str, n: int, **options: Any) -> xr.Dataset:
+    return he.run(
+        text,
+        dataset_of_plumes(),
+        scalars={"n": n, "m": 1},
+        dtypes={"real": "float64"},
+        boundary={"lon": "edge", "lat": "edge"},
+        axes={"I": "lon", "J": "lat", "K": "lev"},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+@pytest.mark.parametrize(("name", "n"), [("one", 0), ("one", 2), ("several", 1), ("shared", 2)])
+def test_blocks_of_datasets_give_the_same_bits(target: str, name: str, n: int) -> None:
+    whole = run_of(TEXTS[name], n, target="reference")
+    cut = run_of(TEXTS[name], n, target=target, chunks={"lon": 5, "lat": 4})
     testing: Any = xr.testing
     testing.assert_identical(cut.drop_attrs(), whole.drop_attrs())
+
+
+def test_jobs_read_what_is_chosen_alone() -> None:
+    """What is assigned is read as a whole, since a result has all of its components."""
+
+    def bytes_of(name: str, target: str) -> int:
+        told: list[Event] = []
+        run_of(TEXTS[name], 1, target=target, on_event=told.append)
+        (planned,) = (one for one in told if isinstance(one, Planned))
+        return planned.input_bytes
+
+    component, plane = 12 * 10 * 5 * 8, 12 * 10 * 8
+    assert bytes_of("one", "reference") - bytes_of("one", "cpu") == 2 * (component + plane)
+    # Of `a` all three are read: n, m and 1 are one of them, and n + 1 another.
+    assert bytes_of("several", "reference") - bytes_of("several", "cpu") == component + 2 * plane

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from halocline_engine.backends.base import Artifact
+from halocline_engine.backends.base import Artifact, Scalars
+from halocline_engine.backends.made.arrays import chosen_parts
 from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.backends.made.tables import with_tables
 from halocline_engine.backends.registry import find
@@ -20,7 +21,7 @@ from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.version import halocline_version
 
-__all__ = ["Compiled", "fingerprint", "retargeted", "with_meaning"]
+__all__ = ["Compiled", "fingerprint", "retargeted", "with_meaning", "without_unchosen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,22 @@ def with_meaning(compiled: Compiled, program: Program) -> Compiled:
     kernels = choose_components(program) if chosen else program
     schedule = replace(compiled.schedule, program=kernels)
     return retargeted(program, compiled.facts, schedule, compiled.target)
+
+
+def without_unchosen(compiled: Compiled, program: Program, scalars: Scalars) -> Program:
+    """Return a program that reads no components but those that its kernels have for such scalars.
+
+    What is assigned stays, since a result has all of its components.
+    """
+    kernels = compiled.schedule.program
+    used = {part for _, part in chosen_parts(kernels.choices, scalars)}
+    used |= {one.name for one in kernels.fields}
+    unused = {part for one in kernels.choices for part in one.parts} - used
+    fields = tuple(
+        replace(one, read=False) if one.name in unused and not one.written else one
+        for one in program.fields
+    )
+    return replace(program, fields=fields)
 
 
 def fingerprint(program: Program, target: str) -> str:

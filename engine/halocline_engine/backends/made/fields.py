@@ -313,7 +313,9 @@ def with_made_fields(
     wide = tuple(
         Reach(one.name, tuple((at, facts.fields[one.name][at]) for at in _horizontal(one)))
         for one in program.fields
-        if one.name in facts.in_regions and one.name not in program.made
+        if one.name in facts.in_regions
+        and one.name not in program.made
+        and (one.read or one.written)
     )
     types = {field.name: field.dtype.value for field in program.fields}
     tables = tuple(

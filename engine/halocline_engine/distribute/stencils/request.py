@@ -15,7 +15,7 @@ import xarray as xr
 
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
-from halocline_engine.backends.compiled import Compiled, with_meaning
+from halocline_engine.backends.compiled import Compiled, with_meaning, without_unchosen
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
@@ -90,6 +90,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
         check_workspace(request.workspace, request.output, opened.place)
     scalars = scalars_of(compiled.program, request.scalars)
     known, fields = with_lookups(opened, compiled.program, request.fields)
+    known = without_unchosen(compiled, known, scalars)
     if known != compiled.program:
         compiled = with_meaning(compiled, known)
     program = compiled.program
