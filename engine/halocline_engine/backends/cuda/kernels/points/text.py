@@ -43,7 +43,6 @@ __all__ = [
     "point_lines",
     "points_at_once",
     "points_text",
-    "section_points",
     "whole_tile",
 ]
 
@@ -231,7 +230,7 @@ def point_lines(entry: Entry, scope: Scope, first: Sequence[str] = ()) -> list[s
     return lines
 
 
-def section_points(entry: Entry, scope: Scope) -> Iterator[tuple[Section, list[str]]]:
+def _section_points(entry: Entry, scope: Scope) -> Iterator[tuple[Section, list[str]]]:
     """Yield each section with the code of one point (i, j, k) in it."""
     for section in entry.kernel.sections:
         names = touched(section)
@@ -245,7 +244,7 @@ def levels_in_turn(entry: Entry, scope: Scope, step: int, at_once: int) -> list[
     It loads `at_once` of them together. Sections have loops of their own.
     """
     lines: list[str] = []
-    for section, point in section_points(entry, scope):
+    for section, point in _section_points(entry, scope):
         if _is_single(entry):
             start, end = "first", "k1"
         else:
@@ -274,7 +273,7 @@ def points_at_once(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     ]
     places = [f"const int {a} = {a}0;" for a in "ij" if sizes[a] == 1]
     lines = [*places, "[[maybe_unused]] const int k = k0;"]
-    for section, point in section_points(entry, scope):
+    for section, point in _section_points(entry, scope):
         code = [*loops, "{", *indent(point), "}"]
         if not _is_single(entry):
             code = [f"if ({_has_level(section)}) {{", *indent(code), "}"]
