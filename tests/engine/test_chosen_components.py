@@ -178,3 +178,49 @@ def test_jobs_read_what_is_chosen_alone() -> None:
     assert bytes_of("one", "reference") - bytes_of("one", "cpu") == 2 * (component + plane)
     # Of `a` all three are read: n, m and 1 are one of them, and n + 1 another.
     assert bytes_of("several", "reference") - bytes_of("several", "cpu") == component + 2 * plane
+
+
+FED = """
+def fed(q: Field[(real, (3,))], w: Field[real], new: Field[(real, (3,))], n: int):
+    with computation(PARALLEL), interval(...):
+        new[0, 0, 0][n] = 0.5 * q[0, 0, 0][n] + 0.25 * (q[1, 0, 0][n] + q[-1, 0, 0][n]) * w
+"""
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_feedback_joins_arrays_with_data_dimensions(target: str) -> None:
+    """What no step assigns keeps the values of the input."""
+    dataset = dataset_of_plumes().rename(a="q")[["q", "w"]]
+    given: dict[str, Any] = {
+        "scalars": {"n": 1},
+        "dtypes": {"real": "float64"},
+        "boundary": {"lon": "edge"},
+        "axes": {"I": "lon", "J": "lat", "K": "lev"},
+        "target": target,
+    }
+    many = he.run(FED, dataset, steps=3, feedback={"new": "q"}, chunks={"lon": 5}, **given)
+    q, w = dataset["q"].values[..., 1], dataset["w"].values
+    for _ in range(3):
+        wide = np.pad(q, ((1, 1), (0, 0), (0, 0)), "edge")
+        q = 0.5 * q + 0.25 * (wide[2:] + wide[:-2]) * w
+    np.testing.assert_array_equal(many["new.1"].values, q)
+    np.testing.assert_array_equal(many["new.2"].values, dataset["q"].values[..., 2])
+
+
+def test_feedback_of_other_data_dimensions_is_refused() -> None:
+    text = FED.replace("new: Field[(real, (3,))]", "new: Field[(real, (4,))]")
+    dataset = dataset_of_plumes().rename(a="q")
+    wanted = (
+        r"Feedback from 'new' to 'q' must join fields with the same data dimensions, got \(4,\)"
+    )
+    with pytest.raises(he.errors.ArgumentError, match=wanted):
+        he.run(
+            text,
+            dataset,
+            steps=2,
+            feedback={"new": "q"},
+            scalars={"n": 1},
+            dtypes={"real": "float64"},
+            axes={"I": "lon", "J": "lat", "K": "lev"},
+            target="reference",
+        )

@@ -6,6 +6,7 @@ Raises `ArgumentError` with the names that there are.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 
 from halocline_engine.errors import ArgumentError, AxisError
@@ -19,6 +20,7 @@ __all__ = [
     "check_scalars",
     "dims_given",
     "given_scalars",
+    "joined_components",
     "near",
     "used_fields",
 ]
@@ -92,6 +94,29 @@ def check_scalars(program: Program, given: Mapping[str, object]) -> None:
                 f"Scalar '{name}' needs a value, got none.",
                 hint=f"Give it: scalars={{'{name}': ...}}.",
             )
+
+
+def joined_components(program: Program, feedback: Mapping[str, str]) -> dict[str, str]:
+    """Return feedback by components where it joins arrays with data dimensions.
+
+    Components that the program does not use are left out.
+    """
+    wholes = {one.name: one for one in program.components}
+    used = {field.name for field in used_fields(program)}
+    found: dict[str, str] = {}
+    for output, source in feedback.items():
+        one, other = wholes.get(output), wholes.get(source)
+        if one is None or other is None:
+            found[output] = source
+            continue
+        if one.shape != other.shape:
+            raise ArgumentError(
+                f"Feedback from '{output}' to '{source}' must join fields with the same data"
+                f" dimensions, got {one.shape} and {other.shape}."
+            )
+        several = ((one.field(n), other.field(n)) for n in range(math.prod(one.shape)))
+        found |= {name: to for name, to in several if name in used and to in used}
+    return found
 
 
 def check_feedback(program: Program, feedback: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ It needs no front end, so that workers, which get what was compiled, load none.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.base import Artifact, Scalars
@@ -57,17 +58,19 @@ def with_meaning(compiled: Compiled, program: Program) -> Compiled:
     return retargeted(program, compiled.facts, schedule, compiled.target)
 
 
-def without_unchosen(compiled: Compiled, program: Program, scalars: Scalars) -> Program:
+def without_unchosen(
+    compiled: Compiled, program: Program, scalars: Scalars, kept: Collection[str]
+) -> Program:
     """Return a program that reads no components but those that its kernels have for such scalars.
 
-    What is assigned stays, since a result has all of its components.
+    What is assigned stays, since a result has all of its components, and what is in `kept`.
     """
     kernels = compiled.schedule.program
     used = {part for _, part in chosen_parts(kernels.choices, scalars)}
     used |= {one.name for one in kernels.fields}
     unused = {part for one in kernels.choices for part in one.parts} - used
     fields = tuple(
-        replace(one, read=False) if one.name in unused and not one.written else one
+        replace(one, read=False) if one.name in unused.difference(kept) and not one.written else one
         for one in program.fields
     )
     return replace(program, fields=fields)

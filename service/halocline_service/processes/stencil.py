@@ -178,6 +178,7 @@ def check_program(inputs: StencilInputs) -> None:
         check_feedback,
         check_fields,
         dims_given,
+        joined_components,
     )
     from halocline_engine.analysis.scalars import scalars_of
     from halocline_engine.datasets.names import check_written
@@ -189,7 +190,7 @@ def check_program(inputs: StencilInputs) -> None:
     boundary: dict[str, Any] = given.get("boundary") or {}
     check_fields(program, inputs.fields or {})
     scalars_of(program, inputs.scalars or {})
-    check_feedback(program, inputs.feedback or {})
+    check_feedback(program, joined_components(program, inputs.feedback or {}))
     check_written(program, inputs.fields or {})
     check_axes(axes)
     check_boundary(boundary, dims_given(program, axes))

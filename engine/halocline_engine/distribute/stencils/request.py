@@ -6,13 +6,14 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import dask.base
 import xarray as xr
 
+from halocline_engine.analysis.named import joined_components
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
 from halocline_engine.backends.compiled import Compiled, with_meaning, without_unchosen
@@ -90,7 +91,9 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
         check_workspace(request.workspace, request.output, opened.place)
     scalars = scalars_of(compiled.program, request.scalars)
     known, fields = with_lookups(opened, compiled.program, request.fields)
-    known = without_unchosen(compiled, known, scalars)
+    feedback = joined_components(compiled.program, request.feedback)
+    request = replace(request, feedback=feedback)
+    known = without_unchosen(compiled, known, scalars, feedback.values())
     if known != compiled.program:
         compiled = with_meaning(compiled, known)
     program = compiled.program
