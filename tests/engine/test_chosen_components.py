@@ -17,6 +17,7 @@ from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.program import compile_program
 from halocline_engine.schedule.plan import plan
+from halocline_engine.schedule.temporal.step import Refused, step_of
 
 HEAD = """
 def plumes(a: Field[(real, (3,))], b: Field[IJ, (real, (3,))], w: Field[real],
@@ -224,3 +225,9 @@ def test_feedback_of_other_data_dimensions_is_refused() -> None:
             axes={"I": "lon", "J": "lat", "K": "lev"},
             target="reference",
         )
+
+
+def test_several_steps_at_once_are_refused() -> None:
+    schedule = he.stencil(FED, dtypes={"real": "float64"}, target="cpu").compiled.schedule
+    found = step_of(schedule.program, schedule.facts, {"new.0": "q.0"})
+    assert found == Refused("scalars choose components of its fields")
