@@ -9,6 +9,7 @@ each component, and stays a choice at each point.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -45,7 +46,7 @@ __all__ = ["choose_components"]
 def choose_components(program: Program) -> Program:
     """Return what kernels compute, with the choices that calls make for them."""
     for whole in program.components:
-        parts = tuple(whole.field(n) for n in range(_count(whole)))
+        parts = tuple(whole.field(n) for n in range(math.prod(whole.shape)))
         if len(parts) > 1:
             program = _with_choices(program, whole, parts)
     return program
@@ -86,13 +87,6 @@ def _names(body: Sequence[Statement]) -> Iterator[str]:
     yield from (one.name for one in reads(body))
 
 
-def _count(whole: Components) -> int:
-    count = 1
-    for size in whole.shape:
-        count *= size
-    return count
-
-
 @dataclass(frozen=True, slots=True)
 class _Chooser:
     """Rewrites bodies; `found` has the names of what indices choose."""
@@ -106,15 +100,8 @@ class _Chooser:
         return tuple(self._statement(one) for one in body)
 
     def _statement(self, statement: Statement) -> Statement:
-        match statement:
-            case If(condition, (inner,), ()) if (index := self._range(condition)) is not None:
-                stored = self._stored((inner,), index, 0)
-                if stored is not None and self._is_one_value(stored):
-                    value = rewrite(stored[0].value, self._chosen)
-                    one = replace(stored[0], target=self._name(index), value=value)
-                    return replace(statement, then=(one,))
-            case _:
-                pass
+        if isinstance(statement, If) and (one := self._assigned(statement)) is not None:
+            return replace(statement, then=(one,))
         new = with_expressions(statement, lambda value: rewrite(value, self._chosen))
         match new:
             case If(_, then, otherwise):
@@ -123,6 +110,17 @@ class _Chooser:
                 return replace(new, body=self.body(inner))
             case _:
                 return new
+
+    def _assigned(self, statement: If) -> Assign | None:
+        """Return the assignment of what an index chooses, in the place of one for each part."""
+        index = self._range(statement.condition)
+        if index is None or statement.otherwise:
+            return None
+        stored = self._stored(statement.then, index, 0)
+        if stored is None or not self._is_one_value(stored):
+            return None
+        value = rewrite(stored[0].value, self._chosen)
+        return replace(stored[0], target=self._name(index), value=value)
 
     def _chosen(self, expr: Expr) -> Expr:
         """Return a read in the place of a choice among reads of all parts."""
