@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from corpus.cases import CorpusCase, Size
+from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.analysis.work import Work, work_of
 from halocline_engine.backends.compiled import Compiled
+from halocline_engine.backends.settled import left_of
 from halocline_engine.functions.reports.timing import LAYOUTS, drawn_arrays, halo_of
 from halocline_engine.functions.reports.turns import measured_turns
 from halocline_engine.functions.stencil import Stencil, stencil
@@ -61,7 +63,8 @@ class CorpusCall:
     @property
     def work(self) -> Work:
         """What the call must move and compute, of loops the turns that the reference counts."""
-        program = self.compiled.program
+        whole = self.compiled.program
+        program = left_of(whole, scalars_of(whole, self.case.scalars))
 
         def drawn(domain: Size) -> dict[str, Any]:
             return replace(self, domain=domain).arrays(np)

@@ -7,12 +7,13 @@
     python tests/benchmarks/drawn_programs.py device 10000 --whole --seconds 500 --processes 15
 
 `gt4py` calls its backends `numpy` and `debug`, plain loops in Python: each of them lacks something.
-`cpu` runs the loops of the CPU target as Python does, in three ways, beside the reference; `cuda`
-runs kernels in emulation, half of them with the tiles of a large domain, `blocks` programs on
-datasets that are cut into blocks, and `fused` several steps of a feedback in one kernel. `device`
-runs kernels on a CUDA device, and needs no Numba. Of the programs of the `--whole` language one in
-four has neighbours by table, but for GT4Py; with `--tables` each has. The last line counts what was
-compared and which programs were refused; differences are printed.
+`cpu` runs the loops of the CPU target as Python does, in four ways, beside the reference; `cuda`
+runs kernels in emulation, half of them with the tiles of a large domain and half as scalars leave
+them, `blocks` programs on datasets that are cut into blocks, and `fused` several steps of a
+feedback in one kernel. `device` runs kernels on a CUDA device, and needs no Numba. Of the programs
+of the `--whole` language one in four has neighbours by table, but for GT4Py; with `--tables` each
+has. The last line counts what was compared and which programs were refused; differences are
+printed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,15 @@ from drawing_modules import DTYPES, EXTERNALS  # noqa: E402
 from drawn_blocks import blocks_agree, drawn_cut  # noqa: E402
 from emulation.machine import EmulatedArtifact, EmulatedMachine  # noqa: E402
 from feedback_steps import fed_program, grid_of  # noqa: E402
-from general_runs import OPTIONS, agree, complete, given_arrays, judged, ran  # noqa: E402
+from general_runs import (  # noqa: E402
+    OPTIONS,
+    agree,
+    complete,
+    for_scalars,
+    given_arrays,
+    judged,
+    ran,
+)
 
 import halocline_engine as he  # noqa: E402
 from halocline_engine.analysis.named import used_fields  # noqa: E402
@@ -245,8 +254,10 @@ def beside_reference(meaning: Program, facts: Any, seed: int, kind: str, folder:
     expected = judged(meaning, facts, own, domain)
     # Small domains have small tiles, so that every other program has those of a large one.
     usual = (509, 487, domain[2]) if seed % 2 else None
-    artifact = EmulatedArtifact(plan(meaning, facts), folder, usual=usual)
-    assert_same(ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)
+    kernels = for_scalars(meaning, facts) if seed % 4 < 2 else (meaning, facts)
+    artifact = EmulatedArtifact(plan(*kernels), folder, usual=usual)
+    got = ran(artifact, meaning, facts, own, domain, kernels[0].choices)
+    assert_same(got.arrays, expected.arrays)
     return "the same"
 
 
@@ -263,8 +274,10 @@ def beside_device(meaning: Program, facts: Any, seed: int, layout: str) -> str:
         points = tuple(slice(None) if step else slice(0, 1) for step in array.strides)
         one = library.array(array[points], order="K")
         moved[name] = one if one.shape == array.shape else library.broadcast_to(one, array.shape)
-    artifact = CudaBackend().build(plan(meaning, facts))
-    complete(artifact, meaning, facts).load()(moved, SCALARS, own.origins, domain)
+    kernels = for_scalars(meaning, facts) if seed % 2 else (meaning, facts)
+    artifact = CudaBackend().build(plan(*kernels))
+    whole = complete(artifact, meaning, facts, kernels[0].choices)
+    whole.load()(moved, SCALARS, own.origins, domain)
     assert_same({n: library.asnumpy(array) for n, array in moved.items()}, expected.arrays)
     return "the same"
 

@@ -9,17 +9,20 @@ import numpy as np
 from differential import Array, Domain, Inputs, assert_same, copied, inputs
 from drawing import SCALARS
 
+from halocline_engine.analysis.extents import analyse
 from halocline_engine.analysis.signature import signature_of
 from halocline_engine.backends.base import Artifact
 from halocline_engine.backends.made.fields import with_made_fields
 from halocline_engine.backends.made.tables import with_tables
 from halocline_engine.backends.reference.build import ReferenceBackend
+from halocline_engine.backends.settled import left_of
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Choice, Gather, Program
+from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
 
-__all__ = ["OPTIONS", "agree", "complete", "given_arrays", "judged", "ran"]
+__all__ = ["OPTIONS", "agree", "complete", "for_scalars", "given_arrays", "judged", "ran"]
 
 OPTIONS = (
     Options(),
@@ -51,8 +54,21 @@ def given_arrays(
     return own
 
 
-def ran(artifact: Artifact, meaning: Program, facts: Facts, own: Inputs, domain: Domain) -> Inputs:
-    executable = complete(artifact, meaning, facts).load()
+def for_scalars(meaning: Program, facts: Facts) -> tuple[Program, Facts]:
+    """Return what kernels compute where a program has the scalars of drawn ones."""
+    kernels = left_of(choose_components(meaning), SCALARS)
+    return (meaning, facts) if kernels is meaning else (kernels, analyse(kernels))
+
+
+def ran(
+    artifact: Artifact,
+    meaning: Program,
+    facts: Facts,
+    own: Inputs,
+    domain: Domain,
+    choices: tuple[Choice, ...] = (),
+) -> Inputs:
+    executable = complete(artifact, meaning, facts, choices).load()
     executable(own.arrays, SCALARS, own.origins, domain)
     return own
 
@@ -94,11 +110,15 @@ def _gathered(gather: Gather, own: Inputs, domain: Domain) -> Array:
 def agree(
     meaning: Program, facts: Facts, domain: Domain, layout: str, seed: int, *options: Options
 ) -> None:
-    """Compare loops with the reference."""
+    """Compare loops with the reference, of the whole program and of what scalars leave of it."""
     from halocline_engine.backends.cpu.build import CpuBackend
 
     expected = judged(meaning, facts, given_arrays(meaning, facts, domain, seed=seed), domain)
-    for one in options:
-        own = given_arrays(meaning, facts, domain, layout, seed)
-        got = ran(CpuBackend().build(plan(meaning, facts, one)), meaning, facts, own, domain)
+    kernels, own_facts = for_scalars(meaning, facts)
+    several = [plan(meaning, facts, one) for one in options]
+    if kernels is not meaning:
+        several.append(plan(kernels, own_facts))
+    for schedule in several:
+        own, choices = given_arrays(meaning, facts, domain, layout, seed), schedule.program.choices
+        got = ran(CpuBackend().build(schedule), meaning, facts, own, domain, choices)
         assert_same(got.arrays, expected.arrays)

@@ -250,6 +250,11 @@ class Tunable(Protocol):
 class Adjustable(Protocol):
     """An artifact whose executables look for the fastest code."""
 
+    @property
+    def tuning(self) -> tuple[TuneMode, float]:
+        """How it looks for it, and how long measuring takes at most."""
+        ...
+
     def tuned(self, mode: TuneMode, seconds: float) -> Artifact:
         """Return the artifact with another mode, and how long measuring takes at most."""
         ...
@@ -278,6 +283,11 @@ class WrappedArtifact:
     def source(self) -> str:
         """The code of the kernels."""
         return self.artifact.source
+
+    @property
+    def tuning(self) -> tuple[TuneMode, float]:
+        """How the kernels look for the fastest code; see `Adjustable`."""
+        return self.artifact.tuning if isinstance(self.artifact, Adjustable) else ("off", 0.0)
 
     def tuned(self, mode: TuneMode, seconds: float) -> Self:
         """Return the artifact with kernels that look for the fastest code, where they can."""

@@ -10,7 +10,6 @@ from halocline_engine.arguments import names_by_name, number, text, whole
 from halocline_engine.backends.base import (
     Adjustable,
     Drawable,
-    Executable,
     Tunable,
     TuneMode,
 )
@@ -19,6 +18,7 @@ from halocline_engine.backends.repetition import make_steps
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.calls.binding import Call, Origin, bind
 from halocline_engine.functions.calls.known_calls import KnownCalls
+from halocline_engine.functions.calls.variants import Variants
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.language.limits import Limits
@@ -177,8 +177,8 @@ class Stencil:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self._signature = signature_of(compiled.program, compiled.facts)
-        self._executable: Executable | None = None
-        self._known = KnownCalls(self._signature)
+        self._variants = Variants(compiled)
+        self._known = KnownCalls(self._signature, self._variants)
 
     @_called
     def __call__(
@@ -210,7 +210,7 @@ class Stencil:
         if given is not None and known.make(given):
             return
         call = self._checked(args, kwargs, origin, domain)
-        executable = None if 0 in call.domain else self._load()
+        executable = None if 0 in call.domain else self._variants.load(call.scalars)
         if executable is not None:
             executable(call.fields, call.scalars, call.origins, call.domain)
         known.keep(args, kwargs, origin, domain, call, executable)
@@ -277,7 +277,7 @@ class Stencil:
             self._checked(given, by_name, origin, domain)
             for given, by_name in ((args, kwargs), ((), swapped))
         ]
-        executable = self._load()
+        executable = self._variants.load(bound[0].scalars)
         turns = [(one.fields, one.scalars, one.origins, one.domain) for one in bound]
         make_steps(executable, turns, steps, feedback)
         last = named if steps % 2 else swapped
@@ -314,12 +314,12 @@ class Stencil:
 
         """
         _check_tuning("measure", seconds)
-        executable = self._load()
+        call = self._checked(args, kwargs, origin, domain)
+        executable = self._variants.load(call.scalars)
         if not isinstance(executable, Tunable):
             raise ArgumentError(
                 f"The target '{self.target}' is not tuned.", hint="Only 'cuda' is; leave it out."
             )
-        call = self._checked(args, kwargs, origin, domain)
         found = executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
         self._known.forget()
         return found
@@ -391,18 +391,13 @@ class Stencil:
         arguments = ", ".join(self.compiled.program.arguments)
         return f"<halocline stencil {self.name}({arguments}) on {self.target}>"
 
-    def __getstate__(self) -> Compiled:
-        return self.compiled
-
-    def __setstate__(self, state: Compiled) -> None:
-        self.compiled = state
-        self._signature = signature_of(state.program, state.facts)
-        self._executable = None
-        self._known = KnownCalls(self._signature)
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.compiled,)
 
     def _tilings(self) -> tuple[str, ...]:
         """Return how kernels were cut in calls so far, or will be."""
-        found = self._executable.tilings() if isinstance(self._executable, Tunable) else ()
+        loaded = (one for one in self._variants if isinstance(one, Tunable))
+        found = tuple(line for one in loaded for line in one.tilings())
         artifact = self.compiled.artifact
         return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
 
@@ -416,11 +411,6 @@ class Stencil:
         """Return a call whose arguments passed all checks; raises what `bind` raises."""
         target = self.compiled.target
         return bind(self._signature, target, args, kwargs, origin=origin, domain=domain)
-
-    def _load(self) -> Executable:
-        if self._executable is None:
-            self._executable = self.compiled.artifact.load()
-        return self._executable
 
 
 def _check_tuning(tune: str, seconds: float) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "irregular",
     "is_entangled",
     "is_uniform",
+    "parameters_of",
     "program_bodies",
     "reads",
     "reads_of",
@@ -135,6 +136,11 @@ def is_uniform(expr: nodes.Expr) -> bool:
             return all(map(is_uniform, children(expr)))
         case _:
             return False
+
+
+def parameters_of(expr: nodes.Expr) -> frozenset[str]:
+    """Return the names of the scalars in an expression."""
+    return frozenset(one.name for one in distinct((expr,)) if isinstance(one, nodes.Parameter))
 
 
 def reads_of(expr: nodes.Expr) -> tuple[nodes.Read, ...]:

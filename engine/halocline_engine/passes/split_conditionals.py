@@ -8,7 +8,7 @@ has one extent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 
 from halocline_engine.ir.nodes import (
@@ -75,11 +75,7 @@ def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
     if not isinstance(statement, If) or not _must_split(statement, masks.temporaries):
         yield statement
         return
-    test = statement.condition
-    if not masks.stays(test):
-        mask = _store(test, statement.location, masks)
-        yield mask
-        test = Read(mask.target, (0, 0, 0), DType.BOOL)
+    test = yield from _kept(statement.condition, statement.location, masks)
     for inner in statement.then:
         yield from _under(test, inner, masks)
     for inner in statement.otherwise:
@@ -100,9 +96,7 @@ def _under(test: Expr, statement: Statement, masks: _Masks) -> Iterator[Statemen
     if not isinstance(statement, If) or not _must_split(statement, masks.temporaries):
         yield If(test, (statement,), (), statement.location)
         return
-    inner = _store(statement.condition, statement.location, masks)
-    yield inner
-    condition = Read(inner.target, (0, 0, 0), DType.BOOL)
+    condition = yield from _kept(statement.condition, statement.location, masks)
     for branch, expr in (
         (statement.then, condition),
         (statement.otherwise, Unary("not", condition, DType.BOOL)),
@@ -111,6 +105,10 @@ def _under(test: Expr, statement: Statement, masks: _Masks) -> Iterator[Statemen
             yield from _under(Binary("and", test, expr, DType.BOOL), nested, masks)
 
 
-def _store(condition: Expr, location: Location, masks: _Masks) -> Assign:
-    """Return the assignment that keeps a condition."""
-    return Assign(masks.fresh(), condition, location)
+def _kept(condition: Expr, location: Location, masks: _Masks) -> Generator[Statement, None, Expr]:
+    """Return a condition that no statement changes; yield the assignment that keeps it."""
+    if masks.stays(condition):
+        return condition
+    mask = masks.fresh()
+    yield Assign(mask, condition, location)
+    return Read(mask, (0, 0, 0), DType.BOOL)

@@ -55,6 +55,11 @@ class CudaArtifact:
         tuner = Tuner(self.schedule, device, tunings, self.tune, self.seconds)
         return TunedExecutable(tuner, machine, Cache(code_folder("cuda")))
 
+    @property
+    def tuning(self) -> tuple[TuneMode, float]:
+        """Its mode and seconds; see `backends.base.Adjustable`."""
+        return self.tune, self.seconds
+
     def tuned(self, mode: TuneMode, seconds: float) -> CudaArtifact:
         """Return the artifact with another mode; see `backends.base.Adjustable`."""
         return replace(self, tune=mode, seconds=seconds)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from halocline_engine.backends.settled import left_of
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_bytes, packed_array
 from halocline_engine.datasets.memory.reached import reach_variables
@@ -138,7 +139,7 @@ def launch(
             until=checked.request.until,
             every=checked.request.every,
             on_device=bool(resident) and results_on_device(checked, pool),
-            work=step_work(checked.compiled.program, checked.match.grid),
+            work=step_work(left_of(checked.compiled.program, checked.scalars), checked.match.grid),
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)

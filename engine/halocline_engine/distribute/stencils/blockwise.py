@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from halocline_engine.backends.settled import left_of
 from halocline_engine.datasets.stores.result import attributes_of
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
@@ -63,5 +64,5 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
         target=compiled.target,
         projected=plan.projected,
         output=checked.request.output,
-        operations=step_work(compiled.program, grid).operations,
+        operations=step_work(left_of(compiled.program, checked.scalars), grid).operations,
     )

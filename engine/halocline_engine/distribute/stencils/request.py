@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from typing import Any
 import dask.base
 import xarray as xr
 
-from halocline_engine.analysis.named import joined_components
+from halocline_engine.analysis.named import joined_components, used_fields
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
-from halocline_engine.backends.compiled import Compiled, with_meaning, without_unchosen
+from halocline_engine.backends.compiled import Compiled
+from halocline_engine.backends.settled import with_scalars
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
@@ -32,6 +33,7 @@ from halocline_engine.distribute.stencils.order import check_order
 from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
+from halocline_engine.ir.nodes import Program
 from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
@@ -93,9 +95,8 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     known, fields = with_lookups(opened, compiled.program, request.fields)
     feedback = joined_components(compiled.program, request.feedback)
     request = replace(request, feedback=feedback)
-    known = without_unchosen(compiled, known, scalars, feedback.values())
-    if known != compiled.program:
-        compiled = with_meaning(compiled, known)
+    kept = {*feedback.values(), *_shaping(known, opened.dataset, fields)}
+    compiled = with_scalars(compiled, known, scalars, kept)
     program = compiled.program
     opened, fields, axes = with_columns(opened, program, fields, request.axes)
     opened, fields = with_components(opened, program, fields, axes)
@@ -108,6 +109,22 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     _check_every(request, match, opened.dataset)
     layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
     return Checked(request, opened, compiled, match, layout, scalars)
+
+
+def _shaping(program: Program, dataset: xr.Dataset, fields: Mapping[str, str]) -> Iterator[str]:
+    """Yield the fields with variables of other dimensions than those before.
+
+    The results of a job have them, whether or not its scalars leave any use for the values. A field
+    without a variable is among them: that there is one does not depend on scalars either.
+    """
+    found: set[tuple[Hashable, ...]] = set()
+    for field in (one for one in used_fields(program) if one.name in program.arguments):
+        variable = fields.get(field.name, field.name)
+        dims = dataset[variable].dims if variable in dataset.variables else None
+        if dims is None or dims not in found:
+            yield field.name
+        if dims is not None:
+            found.add(dims)
 
 
 def temporaries_of(compiled: Compiled) -> Temporaries:

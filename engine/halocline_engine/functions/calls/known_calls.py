@@ -22,6 +22,7 @@ from halocline_engine.analysis.signature import Signature
 from halocline_engine.backends.base import Executable, Launch, Launcher, Launching, Value
 from halocline_engine.backends.span import Span, disjoint
 from halocline_engine.functions.calls.binding import Call, Origin, Point, axes_view, parts
+from halocline_engine.functions.calls.variants import Variants
 from halocline_engine.ir.nodes import Field, Program, Scalar
 
 __all__ = ["GivenCall", "KnownCalls"]
@@ -77,8 +78,9 @@ class _Kind:
 class KnownCalls:
     """The calls that a stencil made, by what their checks depend on."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, variants: Variants) -> None:
         program = signature.program
+        self._variants = variants
         self._program = program
         self._used = tuple(signature.used)
         self._arrays = _arrays(program, self._used)
@@ -119,6 +121,10 @@ class KnownCalls:
                 addresses.append(address)
             else:
                 looks.append(value is None)
+        outcomes = self._variants.outcomes(values)
+        if outcomes is None:
+            return None
+        looks.append(outcomes)
         return GivenCall(tuple(looks), tuple(addresses), values)
 
     def make(self, given: GivenCall) -> bool:

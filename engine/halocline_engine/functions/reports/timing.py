@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.analysis.work import Operation, Work, work_of
+from halocline_engine.backends.settled import left_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.reports.turns import measured_turns
 from halocline_engine.functions.stencil import Stencil, stencil
@@ -154,14 +156,15 @@ def timing(
     arrays = drawn_arrays(meaning, machine.library, domain, halo, layout, ranges or {})
     values = {**arrays, **(scalars or {})}
     made(**values, origin=halo, domain=domain)
+    left = left_of(meaning, scalars_of(meaning, scalars or {}))
     turns = measured_turns(
-        meaning,
+        left,
         domain,
         lambda size: drawn_arrays(meaning, np, size, halo, layout, ranges or {}),
         scalars or {},
         halo,
     )
-    work = work_of(meaning, domain, turns)
+    work = work_of(left, domain, turns)
     types = {field.dtype for field in meaning.fields if field.name in arrays}
     dtype = "float64" if DType.FLOAT64 in types or DType.FLOAT32 not in types else "float32"
     seconds = machine.seconds(lambda: made(**values, origin=halo, domain=domain))
