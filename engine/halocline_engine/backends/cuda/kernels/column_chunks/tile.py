@@ -31,6 +31,7 @@ from halocline_engine.backends.cuda.kernels.columns.placement import (
 from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
+    Stride,
     Variant,
     arrays_of,
     is_guarded,
@@ -67,9 +68,9 @@ CHUNKS, _MORE = (8, 16, 32, 64), 1.5
 _RATE = 12.0
 #: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0102).
 _PIECE = 20
-#: Cycles of a level for each array that is loaded and stored, and for each that it looks up in
-#: memory, at levels that only a run knows.
-_UPDATE, _LOOKUP = 30, 1000
+#: Cycles of a level for each array that is loaded and stored, for each that all columns share, and
+#: for each that it looks up in memory, at levels that only a run knows.
+_UPDATE, _SHARED, _LOOKUP = 30, 40, 1000
 #: Columns that a number of 32 bits counts, with a set of columns of every block besides.
 _LARGEST = 2**31 - COLUMNS * _BLOCKS * H200.processors
 #: What the memory of a block is aligned to: the lines of caches.
@@ -82,10 +83,11 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         return None
     sizes = (dtype.itemsize for name, dtype in arrays_of(schedule) if name in entry.arrays)
     words = max(sizes, default=0) // 4
+    shared = _shared(entry, schedule, variant)
     own = Tile((COLUMNS, 1), on_chip=ALL, levels=domain[2])
     places = [slot.dtype.itemsize for slot in placement_of(entry.kernel, schedule, own).shared]
     places += (d.itemsize for d in copies_of(entry, schedule, variant, domain[2]).values())
-    found: dict[Tile, float] = {}
+    found: dict[Tile, tuple[bool, float]] = {}
     for on_chip in accumulate(places, initial=0):
         if _FEWEST * COLUMNS * domain[2] * on_chip > _CHIP:
             break
@@ -99,7 +101,8 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
             passes = cut_windows(uncut, chunk)
             fitted = _with_blocks(tile, entry, schedule, passes)
             if fitted and passes and _moves(fitted, words):
-                found[fitted] = _time(made[0], passes, variant, fitted)
+                alone = _resident(passes) < _FEWEST
+                found[fitted] = alone, _time(made[0], passes, variant, fitted, shared)
     return min(found, key=found.__getitem__) if found else None
 
 
@@ -207,7 +210,24 @@ def _kept(passes: tuple[PassWindows, ...]) -> int:
     )
 
 
-def _time(entry: Entry, passes: tuple[PassWindows, ...], variant: Variant, tile: Tile) -> float:
+def _shared(entry: Entry, schedule: Schedule, variant: Variant) -> frozenset[str]:
+    """Return the arrays along K that all columns share."""
+    kinds = zip((name for name, _ in arrays_of(schedule)), variant.arrays, strict=True)
+    alike = (Stride.NONE, Stride.NONE)
+    return frozenset(
+        name
+        for name, number in kinds
+        if variant.kinds[number][:2] == alike and variant.kinds[number][2] is not Stride.NONE
+    )
+
+
+def _time(
+    entry: Entry,
+    passes: tuple[PassWindows, ...],
+    variant: Variant,
+    tile: Tile,
+    shared: frozenset[str],
+) -> float:
     """Return how long the levels of a column take, in bytes that memory moves meanwhile.
 
     A level takes as long as its bytes, more of them where chunks are shorter than the pieces of
@@ -221,8 +241,9 @@ def _time(entry: Entry, passes: tuple[PassWindows, ...], variant: Variant, tile:
         memory = sum(_bytes(window, tile, lost, window.name in again) for window in one.windows)
         updated = sum(bool(window.loaded and window.stored) for window in one.windows)
         touched = {name for s in one.one.sections for name, _ in accesses_of(s.body)}
-        lookups = len(entry.kernel.irregular & (touched | one.one.written))
-        cycles = level_cycles(one.one) + updated * _UPDATE + lookups * _LOOKUP
+        irregular = entry.kernel.irregular & (touched | one.one.written)
+        cycles = level_cycles(one.one) + updated * _UPDATE
+        cycles += len(shared & touched) * _SHARED + len(irregular) * _LOOKUP
         total += hypot(memory, cycles * _RATE * H200.processors / columns)
     return total
 
