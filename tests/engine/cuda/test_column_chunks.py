@@ -432,3 +432,42 @@ def test_who_gets_another_kind() -> None:
         assert not tile_for(entry, schedule, other, domain).chunk
     assert chunks_fitted(tile, entry, schedule, variant, (2**16, 2**16, 40)) is None
     assert chunks_fitted(replace(tile, chunk=7), entry, schedule, variant, domain) is None
+
+
+#: A spline whose coefficients all columns share, or has of its own, and many arrays of one level.
+SPLINE = """
+def spline(q: Field[float32], out: Field[float32], gk: Field[{0}float32], beta: Field[{0}float32]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            out = (gk * q + q[0, 0, 1]) / beta
+        with interval(1, -1):
+            out = (3.0 * (q[0, 0, -1] + gk * q) - out[0, 0, -1]) / beta
+        with interval(-1, None):
+            out = (gk{1} * q[0, 0, -1] + q[0, 0, -2] - out[0, 0, -1]) / beta
+    with computation(BACKWARD), interval(0, -1):
+        out -= gk * out[0, 0, 1]
+"""
+MANY = "def many({}, s: Field[float64]):\n".format(
+    ", ".join(f"a{n}: Field[float64]" for n in range(20))
+) + (
+    "    with computation(FORWARD):\n        with interval(0, 1):\n            s = a0\n"
+    "        with interval(1, None):\n            s = 0.5 * s[0, 0, -1]"
+    + "".join(f" + a{n}" for n in range(20))
+    + "\n"
+)
+
+
+def test_what_all_columns_share_takes_more_warps() -> None:
+    """Looking it up makes levels longer, so that others have to compute meanwhile."""
+    chunks: list[int] = []
+    for words in (("K, ", "[-1]"), ("", "")):
+        entry, schedule, variant, _ = entry_and_tile(SPLINE.format(*words))
+        chunks.append(tile_for(entry, schedule, variant, (509, 487, 72)).chunk)
+    assert chunks == [16, 32]
+
+
+def test_a_processor_has_two_warps_where_it_can() -> None:
+    entry, schedule, variant, _ = entry_and_tile(MANY)
+    tile = tile_for(entry, schedule, variant, (509, 487, 72))
+    assert tile.chunk
+    assert 2 * shared_bytes(entry, schedule, variant, tile, (509, 487, 72)) <= 227 * 1024

@@ -83,7 +83,7 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         return None
     sizes = (dtype.itemsize for name, dtype in arrays_of(schedule) if name in entry.arrays)
     words = max(sizes, default=0) // 4
-    shared = _shared(entry, schedule, variant)
+    shared = _shared(schedule, variant)
     own = Tile((COLUMNS, 1), on_chip=ALL, levels=domain[2])
     places = [slot.dtype.itemsize for slot in placement_of(entry.kernel, schedule, own).shared]
     places += (d.itemsize for d in copies_of(entry, schedule, variant, domain[2]).values())
@@ -210,7 +210,7 @@ def _kept(passes: tuple[PassWindows, ...]) -> int:
     )
 
 
-def _shared(entry: Entry, schedule: Schedule, variant: Variant) -> frozenset[str]:
+def _shared(schedule: Schedule, variant: Variant) -> frozenset[str]:
     """Return the arrays along K that all columns share."""
     kinds = zip((name for name, _ in arrays_of(schedule)), variant.arrays, strict=True)
     alike = (Stride.NONE, Stride.NONE)
