@@ -270,19 +270,54 @@ def test_blocks_of_datasets_give_the_same_bits(mode: str) -> None:
         testing.assert_identical(cut.drop_attrs(), whole.drop_attrs())
 
 
+#: The second array is read less far than the first one, and the third one further away.
+THREE = """
+def three(a: Field[float], b: Field[float], c: Field[float], out: Field[float], *, n: int):
+    with computation(PARALLEL), interval(...):
+        out = a[1, 0, 0]
+        if n > 0:
+            out = out + b
+        if n > 1:
+            out = out + c[0, -1, 0]
+"""
+
+
+def three(n: int, data: xr.Dataset, target: str, **options: Any) -> tuple[xr.Dataset, int]:
+    """Return the result, and how many bytes were to be read."""
+    told: list[Event] = []
+    axes = {"I": "lon", "J": "lat", "K": "lev"}
+    found = he.run(
+        THREE,
+        data,
+        scalars={"n": n},
+        axes=axes,
+        target=target,
+        on_event=told.append,
+        fields={"out": "new"},
+        **options,
+    )
+    (planned,) = (one for one in told if isinstance(one, Planned))
+    return found, planned.input_bytes
+
+
 def test_jobs_read_what_is_used() -> None:
-    """But the first variable of some dimensions, since results may take theirs from it."""
+    """And what shapes results: other dimensions, and neighbours that may be missing."""
+    data = dataset()[["a", "b", "c"]]
+    size = data["a"].nbytes
+    assert three(0, data, "reference")[1] == 3 * size
+    assert [three(n, data, "cpu")[1] for n in range(3)] == [2 * size, 3 * size, 3 * size]
+    turned = dataset(b=data["b"].transpose("lev", "lat", "lon"))[["a", "b", "c"]]
+    assert three(0, turned, "cpu")[1] == 3 * size
 
-    def bytes_of(target: str, data: xr.Dataset) -> int:
-        told: list[Event] = []
-        ran({"order": 0, "wet": False, "rate": 1.0}, data, target=target, on_event=told.append)
-        (planned,) = (one for one in told if isinstance(one, Planned))
-        return planned.input_bytes
 
-    data = dataset()
-    assert bytes_of("reference", data) - bytes_of("cpu", data) == data["b"].nbytes
-    turned = dataset(b=data["b"].transpose("lev", "lat", "lon"))
-    assert bytes_of("reference", turned) == bytes_of("cpu", turned)
+@pytest.mark.parametrize("boundary", [{}, {"lon": "edge"}, {"lon": "edge", "lat": "periodic"}])
+def test_missing_neighbours_do_not_depend_on_scalars(boundary: dict[str, str]) -> None:
+    data, testing = dataset()[["a", "b", "c"]], xr.testing
+    for n in range(3):
+        whole, _ = three(n, data, "reference", boundary=boundary)
+        cut, _ = three(n, data, "cpu", boundary=boundary, chunks={"lon": 5, "lat": 4})
+        testing.assert_identical(cut.drop_attrs(), whole.drop_attrs())
+        assert bool(np.isnan(whole["new"].values).any()) == (boundary.keys() != {"lon", "lat"})
 
 
 def test_variables_are_asked_for_whatever_scalars_are() -> None:
@@ -299,3 +334,38 @@ def test_jobs_have_names_of_their_own() -> None:
     names = {one.fingerprint for one in (compiled, *several)}
     assert len(names) == len({show(one.schedule.program) for one in (compiled, *several)})
     assert len(names) > len(OUTCOMES) // 2
+
+
+#: A component and elements of a table, each of which one branch needs.
+CHOSEN = """
+def chosen(q: Field[(float, (3,))], table: GlobalTable[(float, (4,))], a: Field[float],
+           out: Field[float], *, on: bool, n: int):
+    with computation(PARALLEL), interval(...):
+        out = a
+        if on:
+            out = a + q[0, 0, 0][n]
+        else:
+            out = a * table.A[n]
+"""
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_components_and_tables_that_no_branch_needs(on: bool) -> None:
+    random, testing = np.random.default_rng(2), xr.testing
+    dims = ("lon", "lat", "lev")
+    data = xr.Dataset(
+        {
+            "q": ((*dims, "tracer"), random.normal(size=(6, 5, 4, 3))),
+            "table": (("class",), random.normal(size=4)),
+            "a": (dims, random.normal(size=(6, 5, 4))),
+        }
+    )
+    scalars: dict[str, Any] = {"on": on, "n": 2}
+    given: dict[str, Any] = {"scalars": scalars, "axes": {"I": "lon", "J": "lat", "K": "lev"}}
+    whole = he.run(CHOSEN, data, target="reference", **given)
+    cut = he.run(CHOSEN, data, target="cpu", chunks={"lon": 4, "lat": 2}, **given)
+    testing.assert_identical(cut.drop_attrs(), whole.drop_attrs())
+    out = np.full((6, 5, 4), np.nan)
+    arrays = {str(name): data[name].values.copy() for name in data}
+    he.stencil(CHOSEN, target="cpu")(**arrays, out=out, **scalars)
+    np.testing.assert_array_equal(out, whole["out"].values)

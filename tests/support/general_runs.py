@@ -18,6 +18,7 @@ from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.backends.settled import left_of
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Choice, Gather, Program
+from halocline_engine.ir.verify import verify
 from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
@@ -57,6 +58,7 @@ def given_arrays(
 def for_scalars(meaning: Program, facts: Facts) -> tuple[Program, Facts]:
     """Return what kernels compute where a program has the scalars of drawn ones."""
     kernels = left_of(choose_components(meaning), SCALARS)
+    verify(kernels)
     return (meaning, facts) if kernels is meaning else (kernels, analyse(kernels))
 
 

@@ -70,7 +70,10 @@ def verify(program: Program) -> None:
     fields, tables = [field.name for field in program.fields], [t.name for t in program.tables]
     names = [*fields, *scalars, *tables, *(one.name for one in program.components)]
     given = sorted(name for name in names if name not in made)
-    _require(given == sorted(program.arguments), "The arguments are not the parameters.")
+    # An array whose elements are known is an argument still, which no caller gives any more.
+    known = {lookup.name for lookup in program.lookups if lookup.values is not None}
+    expected = sorted({*program.arguments} - known)
+    _require(given == expected, "The arguments are not the parameters.")
     everything = [*names, *(temporary.name for temporary in program.temporaries)]
     _require(len(set(everything)) == len(everything), "A name is declared twice.")
     _uses(program)

@@ -152,9 +152,11 @@ def _without_unused(program: Program) -> Program:
         return replace(field, read=field.name in read, written=field.name in written)
 
     touched = read | written
+    choices = tuple(one for one in program.choices if one.name in touched)
+    unchosen = {one.name for one in program.choices} - {one.name for one in choices}
     return replace(
         program,
-        fields=tuple(map(used, program.fields)),
+        fields=tuple(used(one) for one in program.fields if one.name not in unchosen),
         temporaries=tuple(one for one in program.temporaries if one.name in touched),
-        choices=tuple(one for one in program.choices if one.name in touched),
+        choices=choices,
     )

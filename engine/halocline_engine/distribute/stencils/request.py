@@ -33,7 +33,7 @@ from halocline_engine.distribute.stencils.order import check_order
 from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.ir.nodes import Program
+from halocline_engine.ir.types import Axis
 from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
@@ -95,7 +95,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     known, fields = with_lookups(opened, compiled.program, request.fields)
     feedback = joined_components(compiled.program, request.feedback)
     request = replace(request, feedback=feedback)
-    kept = {*feedback.values(), *_shaping(known, opened.dataset, fields)}
+    kept = {*feedback.values(), *_shaping(compiled, opened.dataset, fields)}
     compiled = with_scalars(compiled, known, scalars, kept)
     program = compiled.program
     opened, fields, axes = with_columns(opened, program, fields, request.axes)
@@ -111,18 +111,23 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     return Checked(request, opened, compiled, match, layout, scalars)
 
 
-def _shaping(program: Program, dataset: xr.Dataset, fields: Mapping[str, str]) -> Iterator[str]:
-    """Yield the fields with variables of other dimensions than those before.
+def _shaping(compiled: Compiled, dataset: xr.Dataset, fields: Mapping[str, str]) -> Iterator[str]:
+    """Yield the fields with other dimensions than those before, or that are read further away.
 
-    The results of a job have them, whether or not its scalars leave any use for the values. A field
-    without a variable is among them: that there is one does not depend on scalars either.
+    The results of a job have these dimensions, and none where neighbours are missing, whether or
+    not its scalars leave any use for the values. A field without a variable is among them: that
+    there is one does not depend on scalars either.
     """
-    found: set[tuple[Hashable, ...]] = set()
+    program, found = compiled.program, set[tuple[Hashable, ...]]()
+    reach = [(0, 0)] * len(Axis)
     for field in (one for one in used_fields(program) if one.name in program.arguments):
         variable = fields.get(field.name, field.name)
         dims = dataset[variable].dims if variable in dataset.variables else None
-        if dims is None or dims not in found:
+        ranges = list(zip(reach, compiled.facts.fields[field.name], strict=True))
+        wider = [(min(low, one), max(high, other)) for (low, high), (one, other) in ranges]
+        if dims is None or dims not in found or wider != reach:
             yield field.name
+            reach = wider
         if dims is not None:
             found.add(dims)
 
