@@ -474,3 +474,20 @@ def test_numbers_that_are_equal_but_no_integers_are_refused(named: dict[str, Any
     several(**given, c=0.5, origin=1 if "origin" in named else None, domain=(1, 1, 2))
     with pytest.raises(HaloclineError, match="whole numbers"):
         several(**given, c=0.5, **named)
+
+
+#: An array with data dimensions that nothing uses may be left out of each call.
+UNUSED = """
+def unused(a: Field[float], q: Field[(float, (2,))], b: Field[float]):
+    with computation(PARALLEL), interval(...):
+        b = a
+"""
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_what_nothing_uses_may_be_left_out_of_known_calls(target: str) -> None:
+    unused, a, b = he.stencil(UNUSED, target=target), np.ones((3, 3, 3)), np.zeros((3, 3, 3))
+    for number in range(3):
+        a[...] = number
+        unused(a=a, b=b)
+        np.testing.assert_array_equal(b, a)

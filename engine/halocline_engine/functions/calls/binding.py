@@ -203,7 +203,7 @@ def parts(program: Program, given: Mapping[str, object]) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     for whole in program.components:
-        found |= _components(program, whole, given[whole.name])
+        found |= _components(program, whole, given.get(whole.name))
     for lookup in program.lookups:
         found[lookup.name] = _elements(lookup, given.get(lookup.name))
     return found
