@@ -373,6 +373,11 @@ class Stencil:
         ArgumentError
             The stage is unknown.
 
+        Notes
+        -----
+        The text is that of the whole program. A call has kernels of the branches that its scalars
+        take, where conditions depend on scalars alone.
+
         """
         if text("stage", stage, "the name of a stage") == "ir":
             return show(self.compiled.program)
