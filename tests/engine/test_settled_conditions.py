@@ -20,12 +20,12 @@ import halocline_engine as he
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Adjustable
 from halocline_engine.backends.cuda.build import CudaBackend
-from halocline_engine.backends.settled import outcomes_of, settled, with_scalars
+from halocline_engine.backends.settled import left_of, outcomes_of, settled, with_scalars
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.functions.calls.variants import Variants
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show, show_expr
-from halocline_engine.passes.settle_conditions import scalar_conditions, settle_conditions
+from halocline_engine.passes.settle_conditions import scalar_conditions
 from halocline_engine.program import compile_program
 from halocline_engine.schedule.plan import plan
 
@@ -91,12 +91,6 @@ def meaning(text: str = SWITCHES) -> Program:
     return compile_program(text, dtypes={"real": "float64"}, target="reference").program
 
 
-def settle(program: Program, scalars: Mapping[str, Any]) -> Program:
-    conditions = scalar_conditions(program)
-    outcomes = outcomes_of(conditions, scalars)
-    return settle_conditions(program, dict(zip(conditions, outcomes, strict=True)))
-
-
 def test_conditions_on_scalars_are_found() -> None:
     """Not those of loops, nor choices between numbers that nothing is read for."""
     found = {re.sub(r":\w+", "", show_expr(one)) for one in scalar_conditions(meaning())}
@@ -114,10 +108,10 @@ def test_conditions_on_scalars_are_found() -> None:
 def test_what_is_left_has_no_condition_on_scalars() -> None:
     program = meaning()
     for scalars in OUTCOMES:
-        left = settle(program, scalars)
+        left = left_of(program, scalars)
         assert not scalar_conditions(left)
         assert "order" not in show(left).partition("computation")[2]
-    dry = settle(program, {"order": 0, "wet": False, "rate": 1.0})
+    dry = left_of(program, {"order": 0, "wet": False, "rate": 1.0})
     used = {one.name: (one.read, one.written) for one in dry.fields}
     assert used["b"] == (False, False)
     assert used["p"] == (False, False)
@@ -133,7 +127,7 @@ def nothing(a: Field[real], out: Field[real], *, on: bool):
             out = a
 """
     program = meaning(text)
-    assert settle(program, {"on": False}) is program
+    assert left_of(program, {"on": False}) is program
     made = stencil("cpu", text)
     a, out = np.ones((3, 3, 3)), np.zeros((3, 3, 3))
     made(a, out, on=False)
@@ -161,7 +155,7 @@ def test_devices_give_what_the_reference_gives(
     compiled = compile_program(SWITCHES, dtypes={"real": "float64"}, target="reference")
     reference = stencil("reference")
     for scalars in OUTCOMES[1::2]:
-        left = settle(compiled.program, scalars)
+        left = left_of(compiled.program, scalars)
         emulated = EmulatedArtifact(plan(left, analyse(left)), emulation_folder)
         artifact = complete(emulated, compiled.program, compiled.facts)
         own, expected = arrays(order), called(reference, arrays(), scalars)
