@@ -363,3 +363,17 @@ def test_components_and_tables_that_no_branch_needs(on: bool) -> None:
     arrays = {str(name): data[name].values.copy() for name in data}
     he.stencil(CHOSEN, target="cpu")(**arrays, out=out, **scalars)
     np.testing.assert_array_equal(out, whole["out"].values)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_hints_name_the_variables_of_the_caller(target: str) -> None:
+    """Not the components that are made of them, which differ with what scalars choose."""
+    text = CHOSEN.replace("out = a\n", "out = out + a\n", 1)
+    data = xr.Dataset({"q": (("lon", "lat", "lev", "tracer"), np.ones((4, 4, 2, 3)))})
+    data["a"] = (("lon", "lat", "lev"), np.ones((4, 4, 2)))
+    data["table"] = (("class",), np.ones(4))
+    with pytest.raises(he.FieldError) as error:
+        he.run(text, data, scalars={"on": True, "n": 1}, target=target)
+    assert str(error.value) == (
+        "Field 'out' is read, but the dataset has no variable 'out'. There are 'a', 'q', 'table'."
+    )

@@ -125,7 +125,7 @@ def match_fields(
     if not sources:
         raise FieldError(
             "Expected at least one field that is a variable of the dataset, got none.",
-            hint=near(used[0].name if used else "", _names(dataset)),
+            hint=near(used[0].name if used else "", _names(dataset, program)),
         )
     dims = find_axes(dataset, sources, _used_axes(used), _needed_axes(program, used, facts), axes)
     grid = _grid(dataset, sources, dims)
@@ -164,7 +164,7 @@ def _role(
     if not exists:
         raise FieldError(
             f"Field '{field.name}' is read, but the dataset has no variable '{variable}'.",
-            hint=near(variable, _names(dataset)),
+            hint=near(variable, _names(dataset, program)),
         )
     return Role.FED if field.name in feedback.values() else Role.INPUT
 
@@ -186,8 +186,10 @@ def _from_dataset(role: Role) -> bool:
     return role in (Role.INPUT, Role.FED, Role.IN_PLACE)
 
 
-def _names(dataset: xr.Dataset) -> list[str]:
-    return [str(name) for name in dataset.variables]
+def _names(dataset: xr.Dataset, program: Program) -> list[str]:
+    """Return the names of the variables of a caller, of which components are parts."""
+    parts = {field.name for field in program.fields}.difference(program.arguments)
+    return [str(name) for name in dataset.variables if name not in parts]
 
 
 def _read_first(program: Program, name: str) -> bool:
