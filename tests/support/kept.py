@@ -5,14 +5,13 @@ Processes of a run share it, as `make test` starts several. It lies in the folde
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from halocline_engine.cache import Cache, key_of, trim
-from halocline_engine.device.compile.compiler import compile_source, compiler_identity, find_nvrtc
+from halocline_engine.device.compile.compiler import compile_source, compiler_identity
 
 __all__ = ["FOLDER", "device_code", "kept", "tidy"]
 
@@ -31,15 +30,8 @@ def kept(make: Callable[[], bytes], *parts: str) -> bytes:
 
 def device_code(source: str, architecture: str) -> bytes:
     """Return what NVIDIA's compiler makes of a source; raises as `compile_source` does."""
-    parts = (compiler_identity(architecture), _installed(), source)
+    parts = (compiler_identity(architecture), source)
     return kept(lambda: compile_source(source, architecture), *parts)
-
-
-@functools.cache
-def _installed() -> str:
-    """Return a text that changes when NVIDIA's compiler is installed anew, at the same place."""
-    path = Path(find_nvrtc())
-    return f"{path.stat().st_size} {path.stat().st_mtime_ns}" if path.exists() else ""
 
 
 def tidy() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from halocline_engine.device.compile.compiler import OPTIONS, find_nvrtc
 
-__all__ = ["mistaken_loads", "ptx_of"]
+__all__ = ["count_loops", "mistaken_loads", "ptx_of"]
 
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _ADDRESS = re.compile(r"\[(%\w+)")
@@ -30,7 +30,7 @@ class _Kernel(NamedTuple):
 
 
 def ptx_of(source: str) -> str:
-    """Return the PTX of a generated source for an H100."""
+    """Return the PTX of a CUDA source for an H100."""
     library = _nvrtc()
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
@@ -45,6 +45,18 @@ def ptx_of(source: str) -> str:
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     return text.value.decode()
+
+
+def count_loops(ptx: str) -> int:
+    """Return the number of branches to an earlier label."""
+    count = 0
+    for text in ptx.split(".entry ")[1:]:
+        labels = {
+            found[1]: found.start() for found in re.finditer(r"^(\$L\w+):", text, re.MULTILINE)
+        }
+        branches = re.finditer(r"\bbra(?:\.uni)?\s+(\$L\w+);", text)
+        count += sum(labels[one[1]] < one.start() for one in branches)
+    return count
 
 
 def mistaken_loads(ptx: str) -> Iterator[tuple[str, str]]:

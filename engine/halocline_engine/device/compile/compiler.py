@@ -11,7 +11,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,9 +19,10 @@ from typing import Any, cast
 
 from halocline_engine.compiling import compiling
 from halocline_engine.device.compile import nvrtc
+from halocline_engine.device.compile.faults import FIRST_RIGHT, loses_negations
 from halocline_engine.errors import DeviceError
 
-__all__ = ["OPTIONS", "compile_source", "compiler_identity", "find_nvrtc"]
+__all__ = ["OPTIONS", "compile_source", "compiler_identity", "compiler_version", "find_nvrtc"]
 
 #: No fused multiply-add and none of fast-math, so that results are those of the other targets.
 OPTIONS = (
@@ -33,6 +34,10 @@ OPTIONS = (
 )
 #: Seconds that one translation unit may take.
 _LIMIT = 300.0
+#: The oldest version of CUDA with which generated kernels are tested on a device.
+_OLDEST = (12, 9)
+#: ptxas joins no instructions, which costs speed: for units that it would translate wrongly.
+_UNOPTIMISED = "--ptxas-options=-O0"
 
 
 @cache
@@ -51,19 +56,57 @@ def find_nvrtc() -> str:
     )
 
 
+@cache
+def compiler_version() -> tuple[int, int]:
+    """Return the version of CUDA that NVRTC comes from.
+
+    Raises `DeviceError` where it is older than the oldest one that is tested.
+    """
+    major, minor = json.loads(_run({"library": find_nvrtc()}, "any device", _LIMIT))
+    if (major, minor) < _OLDEST:
+        raise DeviceError(
+            f"The CUDA compiler '{find_nvrtc()}' is of CUDA {major}.{minor}; kernels are tested"
+            f" with {_OLDEST[0]}.{_OLDEST[1]} and later.",
+            hint="Install 'halocline[cuda13]', or 'halocline[cuda12]' for drivers of CUDA 12.",
+        )
+    return major, minor
+
+
 def compile_source(source: str, architecture: str, *, limit: float = _LIMIT) -> bytes:
     """Return device code for an architecture such as "sm_90".
 
+    A unit that the installed version of ptxas is known to translate wrongly is not optimised by it.
     Raises `DeviceError` if the code does not compile or the compiler takes longer than `limit`
     seconds; it is killed then.
     """
-    options = (*OPTIONS, f"--gpu-architecture={architecture}")
-    request = json.dumps({"library": find_nvrtc(), "options": options, "source": source})
+    options = [*OPTIONS, f"--gpu-architecture={architecture}"]
+    request = {"library": find_nvrtc(), "options": options, "source": source}
+    if compiler_version() < FIRST_RIGHT:
+        ptx = _run({**request, "output": "PTX"}, architecture, limit)
+        if loses_negations(ptx.decode()):
+            options.append(_UNOPTIMISED)
+    return _run({**request, "output": "CUBIN"}, architecture, limit)
+
+
+def compiler_identity(architecture: str) -> str:
+    """Return a text that changes with whatever changes the code made from the same source."""
+    path = Path(find_nvrtc()).resolve()
+    # An update of the library may keep its name and version.
+    installed = f"{path.stat().st_size} {path.stat().st_mtime_ns}" if path.exists() else ""
+    return "\n".join((architecture, *OPTIONS, str(path), f"{compiler_version()} {installed}"))
+
+
+def _run(request: Mapping[str, object], architecture: str, limit: float) -> bytes:
+    """Return the answer of the compiler's process."""
     command = [sys.executable, "-I", nvrtc.__file__]
     try:
         with compiling():
             done = subprocess.run(
-                command, input=request.encode(), capture_output=True, timeout=limit, check=False
+                command,
+                input=json.dumps(request).encode(),
+                capture_output=True,
+                timeout=limit,
+                check=False,
             )
     except subprocess.TimeoutExpired as error:
         raise DeviceError(
@@ -77,11 +120,6 @@ def compile_source(source: str, architecture: str, *, limit: float = _LIMIT) -> 
             hint=messages[:4000],
         )
     return done.stdout
-
-
-def compiler_identity(architecture: str) -> str:
-    """Return a text that changes with whatever changes the code made from the same source."""
-    return "\n".join((architecture, *OPTIONS, str(Path(find_nvrtc()).resolve())))
 
 
 def _from_pathfinder() -> Iterator[str]:

@@ -56,6 +56,21 @@ static inline void loads_before() {}
 """,
     ),
     (
+        # From a condition such as `l >= lo && l <= hi` NVRTC derives wrong trip counts, so it must
+        # not see how the values of one loop condition follow from those of the one before.
+        "opaque",
+        """\
+#ifdef __CUDACC__
+__device__ __forceinline__ double opaque(double x) { asm("" : "+d"(x)); return x; }
+__device__ __forceinline__ float opaque(float x) { asm("" : "+f"(x)); return x; }
+__device__ __forceinline__ long long opaque(long long x) { asm("" : "+l"(x)); return x; }
+__device__ __forceinline__ int opaque(int x) { asm("" : "+r"(x)); return x; }
+#else
+template <class T> static inline T opaque(T x) { return x; }
+#endif
+""",
+    ),
+    (
         # Exact for numbers below 2**30; `inverse` is (2**31 - 1) / by, rounded down.
         "divided",
         """\

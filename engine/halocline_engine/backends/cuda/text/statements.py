@@ -96,7 +96,7 @@ class _Writer:
                     at = None if level is None else self._value(level)
                     lines.append(self._assign(target, self._value(value), at))
                 case While(condition, inner):
-                    lines.append(f"while ({self._value(condition)}) {{")
+                    lines.append(f"while ({self._condition(condition)}) {{")
                     lines += [f"  {line}" for line in self.lines(inner)]
                     lines.append("}")
                 case If(condition, then, otherwise):
@@ -113,6 +113,17 @@ class _Writer:
     def _value(self, expr: Expr) -> str:
         scalar = self.scope.scalars.__getitem__
         return expression_text(expr, self._read, scalar, self.scope.divisors, self.scope.quotient)
+
+    def _condition(self, expr: Expr) -> str:
+        """Return the condition of a loop; the compiler does not see what changes its values."""
+        scope = self.scope
+        return expression_text(
+            expr,
+            lambda read: f"opaque({self._read(read)})",
+            scope.scalars.__getitem__,
+            scope.divisors,
+            scope.quotient,
+        )
 
     def _read(self, read: Read) -> str:
         if read.name in self.scope.registers:

@@ -241,7 +241,9 @@ def _section_points(entry: Entry, scope: Scope) -> Iterator[tuple[Section, list[
 def levels_in_turn(entry: Entry, scope: Scope, step: int, at_once: int) -> list[str]:
     """Return the code of a thread that has some levels of a column: each `step`-th from `first` on.
 
-    It loads `at_once` of them together. Sections have loops of their own.
+    It loads `at_once` of them together. Sections have loops of their own, with a written trip
+    count: from bounds by `min` and `max` the compiler makes one of its own, which ptxas of CUDA
+    before 13.4 may translate wrongly.
     """
     lines: list[str] = []
     for section, point in _section_points(entry, scope):
@@ -250,9 +252,10 @@ def levels_in_turn(entry: Entry, scope: Scope, step: int, at_once: int) -> list[
         else:
             low, end = _clipped(section)
             start = f"first + max({low} - first + {step - 1}, 0) / {step} * {step}"
+        count = f"opaque(max({end} - k + {step - 1}, 0) / {step})"
         lines += [
             f"#pragma unroll {at_once}",
-            f"for (int k = {start}; k < {end}; k += {step}) {{",
+            f"for (int k = {start}, count = {count}; count > 0; k += {step}, --count) {{",
             *indent(point),
             "}",
         ]
