@@ -111,8 +111,11 @@ def _gpus(_settings: Settings) -> str:
     if count == 0:
         return "none were seen; the CPU computes"
     if importlib.util.find_spec("cupy") is None:
-        raise _Unwell(f"{count} were seen, but CuPy is not installed: install halocline[cuda12]")
-    return f"{count} were seen"
+        raise _Unwell(f"{count} were seen, but CuPy is not installed: install halocline[cuda13]")
+    from halocline_engine.device.compile.compiler import compiler_version, find_nvrtc
+
+    major, minor = compiler_version()
+    return f"{count} were seen; kernels are compiled by '{find_nvrtc()}' of CUDA {major}.{minor}"
 
 
 def _port(settings: Settings) -> str:

@@ -14,9 +14,11 @@ import pytest
 from deadlines import until
 from typer.testing import CliRunner
 
-from halocline_service import machine
+from halocline_engine.device.compile import compiler
+from halocline_service import doctor, machine
 from halocline_service.auth.keys import verify
 from halocline_service.commands import app
+from halocline_service.settings import Settings
 from halocline_service.store.sql.store import open_store
 from halocline_service.supervisor import Child, Gone, Supervisor
 
@@ -71,6 +73,18 @@ def seen(*words: str) -> dict[str, tuple[bool, str]]:
     parts = [line[4:].partition(": ") for line in lines if line[:4] in ("ok  ", "BAD ")]
     wells = [line[:2] == "ok" for line in lines if line[:4] in ("ok  ", "BAD ")]
     return {what: (well, told) for well, (what, _, told) in zip(wells, parts, strict=True)}
+
+
+def test_the_doctor_names_the_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "gpu_count", lambda: 2)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _name: object())
+    monkeypatch.setattr(compiler, "compiler_version", lambda: (13, 5))
+    monkeypatch.setattr(compiler, "find_nvrtc", lambda: "/lib/libnvrtc.so.13")
+    finding = next(one for one in doctor.examine(Settings()) if one.what == "GPUs")
+    assert finding.well
+    assert finding.seen == (
+        "2 were seen; kernels are compiled by '/lib/libnvrtc.so.13' of CUDA 13.5"
+    )
 
 
 def test_the_doctor_asks_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +158,7 @@ def test_gpus_are_counted_without_a_gpu_library(
 _KEEP = """
 import sys
 from pathlib import Path
+from halocline_service.settings import Settings
 from halocline_service.supervisor import Child, Gone, Supervisor
 
 folder = Path(sys.argv[1])

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from halocline_engine.device.compile.compiler import OPTIONS, find_nvrtc
+from halocline_engine.device.compile.compiler import OPTIONS, find_nvrtc, wheel_libraries
 
-__all__ = ["count_loops", "mistaken_loads", "ptx_of"]
+__all__ = ["compilers", "count_loops", "mistaken_loads", "ptx_of"]
 
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _ADDRESS = re.compile(r"\[(%\w+)")
@@ -29,9 +29,9 @@ class _Kernel(NamedTuple):
     stored: set[str]
 
 
-def ptx_of(source: str) -> str:
-    """Return the PTX of a CUDA source for an H100."""
-    library = _nvrtc()
+def ptx_of(source: str, path: str = "") -> str:
+    """Return the PTX of a CUDA source for an H100, made by the NVRTC at a path."""
+    library = _nvrtc(path or find_nvrtc())
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
     options = [option.encode() for option in (*OPTIONS, "--gpu-architecture=compute_90")]
@@ -75,9 +75,15 @@ def mistaken_loads(ptx: str) -> Iterator[tuple[str, str]]:
                 yield text[: text.index("(")].strip(), line
 
 
+def compilers() -> dict[str, str]:
+    """Return the paths of the installed compilers, by the name of their package."""
+    names = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+    return {name: path for name in names for path in wheel_libraries(name)}
+
+
 @functools.cache
-def _nvrtc() -> ctypes.CDLL:
-    return ctypes.CDLL(find_nvrtc())
+def _nvrtc(path: str) -> ctypes.CDLL:
+    return ctypes.CDLL(path)
 
 
 def _kernel(text: str) -> _Kernel:

@@ -11,7 +11,7 @@ from drawing_integers import integer_program
 from drawing_loops import loop_program
 from emulation.machine import EmulatedArtifact
 from general_runs import given_arrays, judged, ran
-from ptx import count_loops, ptx_of
+from ptx import compilers, count_loops, ptx_of
 
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
@@ -20,6 +20,7 @@ from halocline_engine.device.compile.faults import loses_negations
 from halocline_engine.schedule.plan import plan
 
 DRAWN = range(40)
+COMPILERS = compilers()
 #: A loop that every version of NVRTC up to 13.5 turns into one iteration.
 TWO_BOUNDS = """
 extern "C" __global__ void search(const long long *lo, const long long *hi, const double *a,
@@ -53,16 +54,22 @@ def source(text: str, domain: tuple[int, int, int]) -> str:
     return emit(schedule, variant, tiles_of(schedule, variant, domain))
 
 
-def test_the_compiler_loses_a_loop_that_it_sees_through() -> None:
+def test_both_compilers_of_users_are_here() -> None:
+    assert set(COMPILERS) == {"nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"}
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_a_compiler_loses_a_loop_that_it_sees_through(name: str) -> None:
     """The reason for `opaque`; where this fails, the compiler is right and needs it no more."""
-    assert count_loops(ptx_of(TWO_BOUNDS)) == 0
+    assert count_loops(ptx_of(TWO_BOUNDS, COMPILERS[name])) == 0
 
 
 @pytest.mark.parametrize("number", DRAWN)
-def test_each_loop_of_a_drawn_program_is_compiled(number: int) -> None:
+@pytest.mark.parametrize("name", COMPILERS)
+def test_each_loop_of_a_drawn_program_is_compiled(name: str, number: int) -> None:
     code = source(loop_program(number), (37, 13, 12))
     assert "while (" in code
-    assert count_loops(ptx_of(code)) >= code.count("while (")
+    assert count_loops(ptx_of(code, COMPILERS[name])) >= code.count("while (")
 
 
 @pytest.mark.parametrize("number", range(0, 40, 5))
@@ -86,5 +93,8 @@ def check(text: str, number: int, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("domain", [(56, 16, 4), (56, 16, 33), (509, 487, 72)])
-def test_trip_counts_of_clipped_levels_negate_no_operand(domain: tuple[int, int, int]) -> None:
-    assert not loses_negations(ptx_of(source(LOOKED_UP, domain)))
+@pytest.mark.parametrize("name", COMPILERS)
+def test_trip_counts_of_clipped_levels_negate_no_operand(
+    name: str, domain: tuple[int, int, int]
+) -> None:
+    assert not loses_negations(ptx_of(source(LOOKED_UP, domain), COMPILERS[name]))

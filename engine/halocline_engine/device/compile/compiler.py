@@ -22,7 +22,14 @@ from halocline_engine.device.compile import nvrtc
 from halocline_engine.device.compile.faults import FIRST_RIGHT, loses_negations
 from halocline_engine.errors import DeviceError
 
-__all__ = ["OPTIONS", "compile_source", "compiler_identity", "compiler_version", "find_nvrtc"]
+__all__ = [
+    "OPTIONS",
+    "compile_source",
+    "compiler_identity",
+    "compiler_version",
+    "find_nvrtc",
+    "wheel_libraries",
+]
 
 #: No fused multiply-add and none of fast-math, so that results are those of the other targets.
 OPTIONS = (
@@ -138,10 +145,15 @@ def _from_pathfinder() -> Iterator[str]:
 def _from_wheels() -> Iterator[str]:
     """Yield the library of NVIDIA's wheel, newest CUDA first."""
     for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
-        try:
-            wheel = importlib.metadata.distribution(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for file in wheel.files or ():
-            if file.name.startswith("libnvrtc.so"):
-                yield str(wheel.locate_file(file))
+        yield from wheel_libraries(name)
+
+
+def wheel_libraries(name: str) -> Iterator[str]:
+    """Yield the libraries of NVRTC in an installed package."""
+    try:
+        wheel = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    for file in wheel.files or ():
+        if file.name.startswith("libnvrtc.so"):
+            yield str(wheel.locate_file(file))
