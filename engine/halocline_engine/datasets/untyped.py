@@ -12,6 +12,7 @@ from zarr.codecs._v2 import V2Codec
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
 from halocline_engine.copies import of_device
+from halocline_engine.datasets.dask_blocks import with_checked_blocks
 
 __all__ = [
     "CODEC_PIPELINE",
@@ -49,5 +50,5 @@ def store_dataset(dataset: xr.Dataset, path: Any, **options: Any) -> None:
 
     `path` is one, or a store of Zarr's.
     """
-    write = cast(Any, dataset).to_zarr
+    write = cast(Any, with_checked_blocks(dataset)).to_zarr
     write(path, mode="w-", zarr_format=3, consolidated=False, **options)

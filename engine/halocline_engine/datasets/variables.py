@@ -6,13 +6,14 @@ No operation says which of two dimensions of one name it means, and NumPy drops 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
+from halocline_engine.datasets.dask_blocks import load_region
 from halocline_engine.errors import FieldError
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "named_variable",
     "real_values",
     "stored_chunks",
+    "values_of",
     "variable_of",
 ]
 
@@ -68,6 +70,14 @@ def stored_chunks(array: xr.DataArray) -> tuple[int, ...]:
     return chunks if len(chunks) == array.ndim else ()
 
 
+def values_of(array: xr.DataArray) -> NDArray[Any]:
+    """Return all values; raises `DatasetError` for a block of Dask that is not as declared."""
+    if array.chunks is None:
+        return np.asarray(array.values)
+    data = cast("Any", array).data
+    return load_region(str(array.name), data, (slice(None),) * array.ndim)
+
+
 def real_values(array: xr.DataArray) -> NDArray[np.float64]:
     """Return the values of a variable as doubles; raises `FieldError` unless they are numbers."""
     if array.dtype.kind not in "iuf":
@@ -76,7 +86,7 @@ def real_values(array: xr.DataArray) -> NDArray[np.float64]:
             f"Variable '{array.name}' must hold real numbers, got the type '{array.dtype}'.",
             hint=hint or "Convert it with astype('float64').",
         )
-    return np.asarray(array.values, np.float64)
+    return np.asarray(values_of(array), np.float64)
 
 
 def _renamed(dims: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from halocline_engine.datasets.stores.provenance import (
     with_history,
 )
 from halocline_engine.datasets.stores.source import Opened, native
+from halocline_engine.datasets.variables import values_of
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.transfers.buckets_job import (
     ExchangeRequest,
@@ -200,7 +201,7 @@ def _places(job: IndexJob) -> NDArray[Any]:
     taken = (*layout.shared, *layout.indexed)
     what = f"indices '{exchange.names[1]}'"
     check_memory(what, _BYTES_AN_INDEX * int(job.where.size) + layout.size)
-    whole = cast("Any", job.where).transpose(*taken).values
+    whole = values_of(cast("Any", job.where).transpose(*taken))
     return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near, used_fields
 from halocline_engine.datasets.stores.source import InMemory, Opened, Region, Source
-from halocline_engine.datasets.variables import variable_of
+from halocline_engine.datasets.variables import values_of, variable_of
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.nodes import Components, Lookup, Program
 
@@ -120,7 +120,7 @@ def _with_values(
             f" variable '{name}' is '{array.dtype}' of the shape {tuple(array.shape)}.",
             hint="Change the annotation, or the variable.",
         )
-    return replace(lookup, values=np.ascontiguousarray(array.values).tobytes())
+    return replace(lookup, values=np.ascontiguousarray(values_of(array)).tobytes())
 
 
 def _spatial(

@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import text
-from halocline_engine.datasets.variables import variable_of
+from halocline_engine.datasets.variables import values_of, variable_of
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.whole import whole_numbers
 
@@ -61,7 +61,7 @@ def ragged_of(dataset: xr.Dataset, row_size: str) -> Ragged:
             f"Count variable '{row_size}' must name the dimension that its rows lie along by the"
             f" attribute 'sample_dimension', got '{along}'."
         )
-    sizes, held = whole_numbers(np.asarray(counts.values)), int(dataset.sizes[along])
+    sizes, held = whole_numbers(values_of(counts)), int(dataset.sizes[along])
     wrong = np.flatnonzero((sizes < 0) | (sizes > held))
     if wrong.size:
         row = int(wrong[0])

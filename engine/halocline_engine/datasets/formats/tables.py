@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
 from halocline_engine.backends.made.tables import check_column
 from halocline_engine.datasets.stores.source import InMemory, Opened, Region, Source
-from halocline_engine.datasets.variables import variable_of
+from halocline_engine.datasets.variables import values_of, variable_of
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.nodes import Program, Table
 
@@ -91,7 +90,7 @@ def check_points(dataset: xr.Dataset, program: Program, variables: Mapping[str, 
                 hint="Gather between different dimensions with halocline_engine.gather, or call"
                 " the stencil on arrays.",
             )
-        check_column(gather, np.asarray(index.values), int(index.size))
+        check_column(gather, values_of(index), int(index.size))
 
 
 def _slot_axis(dataset: xr.Dataset, name: str, table: Table) -> int:

@@ -12,6 +12,7 @@ import dask.array
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.dask_blocks import with_checked_blocks
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.stores.storability import not_storable
@@ -166,7 +167,7 @@ def in_memory_copy(result: xr.Dataset) -> xr.Dataset:
 def _read(frame: xr.Dataset) -> xr.Dataset:
     """Return the same with all values in memory; raises `DatasetError` where one cannot be read."""
     try:
-        return cast(Any, frame).compute()
+        return cast(Any, with_checked_blocks(frame)).compute()
     except (HaloclineError, MemoryError):
         raise
     except Exception as error:  # readers raise whatever their libraries do

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
 from halocline_engine.copies import in_threads, of_device
+from halocline_engine.datasets.dask_blocks import load_region
 from halocline_engine.datasets.decoding.bounded import bounded_decoding
 from halocline_engine.datasets.decoding.corruption import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
@@ -124,9 +125,10 @@ class InMemory:
         Raises `DatasetError` where what they are read or computed from fails.
         """
         try:
-            data = variable_data(self.dataset, name)[region].data
-            if hasattr(data, "dask"):
-                data = data.compute(scheduler="synchronous")
+            variable = variable_data(self.dataset, name)
+            lazy = variable.chunks is not None
+            data: Any
+            data = load_region(name, variable.data, region) if lazy else variable[region].data
         except (HaloclineError, MemoryError):
             raise
         except Exception as error:  # whatever the user's readers and functions do
