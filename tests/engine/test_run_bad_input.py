@@ -103,7 +103,7 @@ CASES = {
     "missing axis": Bad(
         AxisError,
         "Axis 'I' was not found among the dimensions 'rows', 'columns'. Say which one it is:"
-        " axes={'I': 'columns'}, or give the coordinates CF attributes such as axis='X'.",
+        " axes={'I': ...}, or give the coordinates CF attributes such as axis='X'.",
         data=lambda: data(dims=("rows", "columns")),
     ),
     "ambiguous axis": Bad(
@@ -129,8 +129,9 @@ CASES = {
     ),
     "no levels for vertical neighbours": Bad(
         AxisError,
-        "Axis 'K' was not found, no dimension is left for it. Say which one it is:"
-        " axes={'K': 'name'}, or give the coordinates CF attributes such as axis='Z'.",
+        "Axis 'K' was not found and no dimension is left for it. The program reads neighbours along"
+        " it: give the variables that dimension, or say with axes={...} which dimension is which"
+        " axis.",
         VERTICAL,
     ),
     "too few levels": Bad(
@@ -185,8 +186,8 @@ CASES = {
     ),
     "periodic along a dimension that is looped over": Bad(
         BoundaryError,
-        "Dimension 'time' is looped over, so a boundary has no sense for it. The program's"
-        " dimensions are 'x', 'y'.",
+        "Dimension 'time' is looped over, so it takes no boundary. The axes are 'x', 'y'. If 'time'"
+        " is one, say which with axes={...}.",
         data=lambda: data(dims=("time", "y", "x"), shape=(2, 6, 8)),
         arguments={"boundary": {"time": "periodic"}},
     ),

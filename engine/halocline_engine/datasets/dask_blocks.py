@@ -19,13 +19,13 @@ from halocline_engine.errors import DatasetError
 
 __all__ = ["load_region", "with_checked_blocks"]
 
-Region = tuple[slice, ...]
+_Region = tuple[slice, ...]
 
 #: Types of values of any length, which a block may have of another length than its array.
 _TEXTS = "OSUT"
 
 
-def load_region(name: str, data: Any, region: Region) -> NDArray[Any]:
+def load_region(name: str, data: Any, region: _Region) -> NDArray[Any]:
     """Compute a region of the Dask array of variable `name`, in this thread.
 
     Raises `DatasetError` where a block has another shape or type than the array declares. A block

@@ -87,8 +87,9 @@ def test_two_coordinates_of_one_dimension_are_one_answer() -> None:
 
 def test_two_dimensions_are_ambiguous() -> None:
     dataset = made(c=("c", {"axis": "X"}), d=("d", {"axis": "X"}))
+    assert find_axes(dataset, ["v"], ALL, (), None) == (None, None, None)
     with pytest.raises(AxisError) as caught:
-        find_axes(dataset, ["v"], ALL, (), None)
+        find_axes(dataset, ["v"], ALL, (Axis.I,), None)
     assert str(caught.value) == ("Axis 'I' could be any of 'c', 'd'. Choose one: axes={'I': 'c'}.")
 
 

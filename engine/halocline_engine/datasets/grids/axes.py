@@ -3,68 +3,67 @@
 In this order: what the caller says; what CF attributes say (through cf_xarray: `axis`,
 `standard_name`, `units` of one-dimensional coordinates; X and longitude are I, Y and latitude are
 J, Z and vertical are K); a dimension that is called `x` or `i`, `y` or `j`, `z` or `k`; one that
-is called `lon` or `longitude`, `lat` or `latitude`. Two answers, or none where one is needed, are
-an error.
+is called `lon` or `longitude`, `lat` or `latitude`; one that has a name which models give to that
+axis. Two answers, or none where one is needed, are an error. Where it makes no difference what an
+axis is, none is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Collection, Mapping, Sequence
 
-import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
 import xarray as xr
 
 from halocline_engine.analysis.named import check_axes
+from halocline_engine.datasets.grids.conventions import dims_by_attributes, dims_of_others, kinds_of
+from halocline_engine.datasets.grids.dimension_names import axis_named
+from halocline_engine.datasets.grids.staggering import check_shared
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis
 
 __all__ = ["find_axes"]
 
 _CF_AXIS = {Axis.I: "X", Axis.J: "Y", Axis.K: "Z"}
-_CF_COORDINATE = {Axis.I: "longitude", Axis.J: "latitude", Axis.K: "vertical"}
 _NAMES = (
     {Axis.I: ("x", "i"), Axis.J: ("y", "j"), Axis.K: ("z", "k")},
     {Axis.I: ("lon", "longitude"), Axis.J: ("lat", "latitude"), Axis.K: ()},
 )
 
 
-class _Cf(Protocol):
-    @property
-    def axes(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def coordinates(self) -> Mapping[str, Sequence[str]]: ...
-
-
 def find_axes(
     dataset: xr.Dataset,
     variables: Sequence[str],
     used: Sequence[Axis],
-    needed: Sequence[Axis],
+    needed: Collection[Axis],
     given: Mapping[str, str | None] | None,
+    positional: Collection[Axis] = (),
 ) -> tuple[str | None, str | None, str | None]:
     """Return the dimensions of I, J and K, None for an axis that the dataset does not have.
 
     Looks at the dimensions of `variables` only. `used` are the axes of the program's fields; an
-    axis of `needed` must be there, because the program reads neighbours along it. I and J, where
-    used, must be there as well unless `given` says None for them.
+    axis of `needed` must be there, because the program reads neighbours along it. The result
+    depends on positions along axes of `positional`: it must be known whether they are there.
     """
     part = dataset[list(variables)]
     chosen = _given(part, given or {})
-    for axis in used:
+    for axis in (axis for axis in Axis if axis in {*used, *needed, *positional}):
         if axis in chosen:
             continue
         free = [str(dim) for dim in part.dims if dim not in chosen.values()]
         candidates = _candidates(part, axis, free)
         if len(candidates) > 1:
+            check_shared(part, variables, candidates, axis)
+        if len(candidates) > 1 and axis in {*needed, *positional}:
             raise _ambiguous(axis, candidates)
-        chosen[axis] = candidates[0] if candidates else None
-        if chosen[axis] is None and axis is not Axis.K:
-            raise _missing(axis, free)
+        chosen[axis] = candidates[0] if len(candidates) == 1 else None
     for axis in needed:
         if chosen.get(axis) is None:
             free = [str(dim) for dim in part.dims if dim not in chosen.values()]
-            raise _missing(axis, free)
+            raise _missing(axis, free, _unknown(part, chosen))
+    for axis in positional:
+        unknown = _unknown(part, chosen)
+        if axis.value not in (given or {}) and chosen[axis] is None and unknown:
+            raise _undecided(axis, unknown)
     return chosen.get(Axis.I), chosen.get(Axis.J), chosen.get(Axis.K)
 
 
@@ -83,19 +82,21 @@ def _given(part: xr.Dataset, given: Mapping[str, str | None]) -> dict[Axis, str 
 
 def _candidates(part: xr.Dataset, axis: Axis, free: Sequence[str]) -> list[str]:
     """Return the dimensions that could be this axis, by the first rule that names any."""
-    cf = cast(_Cf, cast(Any, part).cf)
-    for names in (
-        cf.axes.get(_CF_AXIS[axis], ()),
-        cf.coordinates.get(_CF_COORDINATE[axis], ()),
-    ):
-        found = sorted({str(part[name].dims[0]) for name in names if part[name].ndim == 1})
-        found = [dim for dim in found if dim in free]
-        if found:
-            return found
-    for called in _NAMES:
-        if found := [dim for dim in free if dim.lower() in called[axis]]:
-            return found
+    rules = [
+        *dims_by_attributes(part, axis),
+        *([dim for dim in free if dim.lower() in called[axis]] for called in _NAMES),
+        [dim for dim in free if axis_named(dim) is axis],
+    ]
+    for dims in rules:
+        if candidates := [dim for dim in dims if dim in free]:
+            return candidates
     return []
+
+
+def _unknown(part: xr.Dataset, chosen: Mapping[Axis, str | None]) -> list[str]:
+    """Return the dimensions of which it is not known what they are."""
+    known = {*chosen.values(), *kinds_of(part), *dims_of_others(part)}
+    return [str(dim) for dim in part.dims if dim not in known]
 
 
 def _names(dims: Sequence[str]) -> str:
@@ -109,12 +110,29 @@ def _ambiguous(axis: Axis, candidates: Sequence[str]) -> AxisError:
     )
 
 
-def _missing(axis: Axis, free: Sequence[str]) -> AxisError:
-    example = free[-1] if free else "name"
+def _missing(axis: Axis, free: Sequence[str], unknown: Sequence[str]) -> AxisError:
+    where = f"among the dimensions {_names(free)}" if free else "and no dimension is left for it"
+    if not unknown:
+        return AxisError(
+            f"Axis '{axis}' was not found {where}.",
+            hint="The program reads neighbours along it: give the variables that dimension, or say"
+            " with axes={...} which dimension is which axis.",
+        )
     return AxisError(
-        f"Axis '{axis}' was not found among the dimensions {_names(free)}."
-        if free
-        else f"Axis '{axis}' was not found, no dimension is left for it.",
-        hint=f"Say which one it is: axes={{'{axis}': '{example}'}}, or give the coordinates CF"
-        f" attributes such as axis='{_CF_AXIS[axis]}'.",
+        f"Axis '{axis}' was not found {where}.",
+        hint=f"Say which one it is: axes={{'{axis}': {_example(unknown)}}}, or give the coordinates"
+        f" CF attributes such as axis='{_CF_AXIS[axis]}'.",
     )
+
+
+def _undecided(axis: Axis, unknown: Sequence[str]) -> AxisError:
+    return AxisError(
+        f"The result depends on axis '{axis}', and it is not known whether it is one of the"
+        f" dimensions {_names(unknown)}.",
+        hint=f"Say it: axes={{'{axis}': {_example(unknown)}}}, or axes={{'{axis}': None}} if the"
+        " data has no such axis.",
+    )
+
+
+def _example(dims: Sequence[str]) -> str:
+    return f"'{dims[0]}'" if len(dims) == 1 else "..."

@@ -9,8 +9,11 @@ from enum import StrEnum
 import numpy as np
 import xarray as xr
 
+from halocline_engine.analysis.axis_use import neighbour_axes, position_axes
 from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
 from halocline_engine.datasets.grids.axes import find_axes
+from halocline_engine.datasets.grids.conventions import kinds_of
+from halocline_engine.datasets.grids.staggering import check_places
 from halocline_engine.datasets.names import check_written
 from halocline_engine.datasets.variables import check_distinct, stored_chunks
 from halocline_engine.errors import AxisError, FieldError
@@ -127,7 +130,15 @@ def match_fields(
             "Expected at least one field that is a variable of the dataset, got none.",
             hint=near(used[0].name if used else "", _names(dataset, program)),
         )
-    dims = find_axes(dataset, sources, _used_axes(used), _needed_axes(program, used, facts), axes)
+    positional = position_axes(program, used)
+    needed = _needed_axes(program, used, facts)
+    dims = find_axes(dataset, sources, _used_axes(used), needed, axes, positional)
+    neighbours: dict[str, set[Axis]] = {variable: set() for variable in sources}
+    for field in used:
+        neighbours.get(variables[field.name], set()).update(neighbour_axes(field, facts))
+    if Axis.I not in positional and "I" not in (axes or {}):
+        dims = _with_idle_axis(dataset, sources, dims, used)
+    check_places(dataset, neighbours, dims)
     grid = _grid(dataset, sources, dims)
     _check_levels(facts, grid)
     uses: dict[str, FieldUse] = {}
@@ -224,15 +235,28 @@ def _used_axes(used: Sequence[Field]) -> list[Axis]:
 
 def _needed_axes(program: Program, used: Sequence[Field], facts: Facts) -> list[Axis]:
     """Return the axes along which neighbours are read, and K where several levels are needed."""
-    needed: list[Axis] = []
-    for at, axis in enumerate(_AXES):
-        extents = [facts.fields[field.name][at] for field in used]
-        if any(low < 0 or high > 0 for low, high in extents):
-            needed.append(axis)
-    several = facts.min_levels > 1 or bool(program.limits)
-    if several and Axis.K not in needed:
-        needed.append(Axis.K)
-    return needed
+    needed = {axis for field in used for axis in neighbour_axes(field, facts)}
+    if facts.min_levels > 1 or program.limits:
+        needed.add(Axis.K)
+    return [axis for axis in _AXES if axis in needed]
+
+
+def _with_idle_axis(
+    dataset: xr.Dataset,
+    sources: Sequence[str],
+    dims: tuple[str | None, str | None, str | None],
+    used: Sequence[Field],
+) -> tuple[str | None, str | None, str | None]:
+    """Return the dimensions with a long one as I where it makes no difference which one it is.
+
+    Its points are computed together, those of dimensions that are looped over one by one.
+    """
+    largest = max(sources, key=lambda name: dataset[name].ndim)
+    taken = {*dims, *kinds_of(dataset[list(sources)])}
+    free = [str(dim) for dim in dataset[largest].dims if dim not in taken]
+    if dims[0] is not None or not free or any(Axis.I not in field.axes for field in used):
+        return dims
+    return free[-1], dims[1], dims[2]
 
 
 def _grid(

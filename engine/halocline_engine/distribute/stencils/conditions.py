@@ -48,8 +48,8 @@ def lines_of(
 def _sides(dim: str, spec: Any, grid: Grid) -> tuple[Side, Side]:
     if dim in grid.extra:
         raise BoundaryError(
-            f"Dimension '{dim}' is looped over, so a boundary has no sense for it.",
-            hint=f"The program's dimensions are {_known(grid)}.",
+            f"Dimension '{dim}' is looped over, so it takes no boundary.",
+            hint=f"The axes are {_known(grid)}. If '{dim}' is one, say which with axes={{...}}.",
         )
     if dim not in grid.dims:
         raise unknown_dimension(dim, [name for name in grid.dims if name is not None])
@@ -120,4 +120,4 @@ def _holds(dtype: np.dtype[Any], value: float) -> bool:
 
 
 def _known(grid: Grid) -> str:
-    return ", ".join(f"'{dim}'" for dim in grid.dims if dim is not None)
+    return ", ".join(f"'{dim}'" for dim in grid.dims if dim is not None) or "no dimensions"

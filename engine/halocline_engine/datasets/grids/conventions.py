@@ -1,0 +1,133 @@
+"""CF and xgcm attributes in every place and form in which datasets have them.
+
+xarray moves `formula_terms`, `bounds`, `grid_mapping` and others from attributes to the encoding
+with `decode_coords="all"`. Values are written in upper case, with blanks, as pairs or as words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
+import numpy as np
+import xarray as xr
+
+from halocline_engine.datasets.grids.dimension_names import axis_named, is_time_or_member
+from halocline_engine.errors import AxisError
+from halocline_engine.ir.types import Axis
+
+__all__ = ["SHIFT", "attribute_of", "dims_by_attributes", "dims_of_others", "kinds_of", "shifts_of"]
+
+#: xgcm's attribute of coordinates that lie between others.
+SHIFT = "c_grid_axis_shift"
+
+_AXES = {Axis.I: "X", Axis.J: "Y", Axis.K: "Z"}
+_COORDINATES = {Axis.I: "longitude", Axis.J: "latitude", Axis.K: "vertical"}
+#: Attributes that tell an axis, and how their values are written.
+_WRITTEN = {"axis": str.upper, "cartesian_axis": str.upper, "positive": str.lower}
+_TELLING = (*_WRITTEN, "standard_name", "long_name", "units", "_CoordinateAxisType", "grads_dim")
+_WORDS: dict[str, tuple[float, ...]] = {
+    "left": (-0.5,),
+    "right": (0.5,),
+    "outer": (-0.5, 0.5),
+    "inner": (0.5, -0.5),
+    "center": (),
+    "centre": (),
+}
+
+
+class _Cf(Protocol):
+    @property
+    def axes(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def coordinates(self) -> Mapping[str, Sequence[str]]: ...
+
+
+def attribute_of(variable: xr.DataArray | xr.Variable, name: str) -> str:
+    """Return an attribute from where xarray leaves it, in `attrs` or `encoding`, '' for none."""
+    encoding: Mapping[str, Any] = variable.encoding
+    found = variable.attrs.get(name)
+    return str((encoding.get(name) if found is None else found) or "").strip()
+
+
+def shifts_of(dataset: xr.Dataset, dim: str) -> tuple[float, ...]:
+    """Return by how many cells xgcm's attribute says that the points of a dimension are shifted.
+
+    Faces at both ends have two shifts, centres none. Raises `AxisError` for another value.
+    """
+    shifts: list[float] = []
+    coords = cast("Mapping[str, xr.DataArray]", dataset.coords)
+    for name, item in coords.items():
+        if tuple(item.dims) == (dim,) and SHIFT in item.attrs:
+            shifts.extend(_shifts(str(name), item.attrs[SHIFT]))
+    return tuple(shifts)
+
+
+def _shifts(name: str, value: Any) -> tuple[float, ...]:
+    if isinstance(value, str) and value.strip().lower() in _WORDS:
+        return _WORDS[value.strip().lower()]
+    if isinstance(value, str):
+        numbers: list[Any] = re.sub(r"[][(),;]", " ", value).split()
+    else:
+        numbers = np.ravel(value).tolist()
+    try:
+        shifts = tuple(float(number) for number in numbers)
+    except (TypeError, ValueError):
+        shifts = (np.nan,)
+    if not shifts or not set(shifts) <= {-0.5, 0.0, 0.5}:
+        raise AxisError(
+            f"Attribute '{SHIFT}' of '{name}' must be -0.5, 0.5 or both, got {value!r}.",
+            hint="Faces before the centre with their number have -0.5, those behind it 0.5.",
+        )
+    return tuple(shift for shift in shifts if shift)
+
+
+def dims_by_attributes(dataset: xr.Dataset, axis: Axis) -> list[list[str]]:
+    """Return the dimensions that CF attributes of 1-D coordinates say are an axis.
+
+    Those of the axis come first, then those of longitude, latitude or the vertical.
+    """
+    cf = cast("_Cf", cast("Any", _telling(dataset)).cf)
+    names = (cf.axes.get(_AXES[axis], ()), cf.coordinates.get(_COORDINATES[axis], ()))
+    return [
+        sorted({str(dataset[name].dims[0]) for name in some if dataset[name].ndim == 1})
+        for some in names
+    ]
+
+
+def kinds_of(dataset: xr.Dataset) -> dict[str, Axis]:
+    """Return the axis of each dimension that attributes, or else its name, say is of one."""
+    kinds: dict[str, Axis] = {}
+    ranked = {axis: dims_by_attributes(dataset, axis) for axis in (Axis.I, Axis.J, Axis.K)}
+    for rank in (0, 1):
+        for axis, dims in ranked.items():
+            kinds = {**dict.fromkeys(dims[rank], axis), **kinds}
+    others = dims_of_others(dataset)
+    for dim in (str(dim) for dim in dataset.dims):
+        named = axis_named(dim)
+        if dim not in kinds and dim not in others and named is not None:
+            kinds[dim] = named
+    return kinds
+
+
+def dims_of_others(dataset: xr.Dataset) -> set[str]:
+    """Return the dimensions of times, members and the like."""
+    cf = cast("_Cf", cast("Any", _telling(dataset)).cf)
+    coords = cast("Mapping[str, xr.DataArray]", dataset.coords)
+    times = {*cf.axes.get("T", ()), *(n for n, item in coords.items() if item.dtype.kind in "Mm")}
+    found = {str(coords[name].dims[0]) for name in times if coords[name].ndim == 1}
+    return found | {str(dim) for dim in dataset.dims if is_time_or_member(str(dim))}
+
+
+def _telling(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the coordinates with the attributes that tell axes, written as CF writes them."""
+    part = xr.Dataset(coords=dataset.coords)
+    for name in part.coords:
+        attrs: Mapping[str, Any] = dataset[name].attrs
+        texts = {key: attrs[key].strip() for key in _TELLING if isinstance(attrs.get(key), str)}
+        part[name].attrs = {
+            key: _WRITTEN[key](text) if key in _WRITTEN else text for key, text in texts.items()
+        }
+    return part
