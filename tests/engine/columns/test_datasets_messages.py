@@ -127,7 +127,7 @@ def test_messages(case: str) -> None:
 
 
 def no_vertical(dataset: xr.Dataset) -> xr.Dataset:
-    return dataset.drop_vars(["z", "z_f"]).rename(z="lev", z_f="ilev")
+    return dataset.drop_vars(["z", "z_f"]).rename(z="rows", z_f="more_rows")
 
 
 def bad_topology(dataset: xr.Dataset) -> xr.Dataset:
@@ -190,7 +190,7 @@ _GIVE = (
     " the faces: heights='z_face'."
 )
 BAD_GRIDS = (
-    (no_vertical, "No vertical dimension was found among 'lev', 't', 'x'." + _SAY),
+    (no_vertical, "No vertical dimension was found among 'rows', 't', 'x'." + _SAY),
     (
         bad_topology,
         "The attribute 'vertical_dimensions' of 'grid' names no dimensions, got 'zz: z_f (padding:"

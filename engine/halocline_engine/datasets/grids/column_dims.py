@@ -2,8 +2,9 @@
 
 In this order: what the caller says; `vertical_dimensions` of an SGRID topology; vertical
 coordinates by CF attributes (through cf_xarray), of which those with xgcm's `c_grid_axis_shift` are
-on faces; dimensions called z and k. Of two vertical dimensions the longer one has the faces. Where
-only one of both exists, the other is made. Two answers, or none, are an error.
+on faces; dimensions called z and k; dimensions with the names that models give to levels. Of two
+vertical dimensions the longer one has the faces. Where only one of both exists, the other is made.
+Two answers, or none, are an error.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
-import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
 import xarray as xr
 
 from halocline_engine.analysis.columns import check_axis
 from halocline_engine.analysis.named import near
+from halocline_engine.datasets.grids.conventions import SHIFT, dims_by_attributes, shifts_of
+from halocline_engine.datasets.grids.dimension_names import axis_named
 from halocline_engine.errors import AxisError
+from halocline_engine.ir.types import Axis as GridAxis
 
-__all__ = ["SHIFT", "Axis", "ColumnDims", "find_column_dims"]
+__all__ = ["Axis", "ColumnDims", "find_column_dims"]
 
-#: xgcm's attribute of coordinates that lie between others.
-SHIFT = "c_grid_axis_shift"
 #: What a caller says: the dimension of the centres, or both by "centre" and "face".
 Axis = str | Mapping[str, str] | None
 
@@ -64,7 +65,7 @@ def find_column_dims(
             f" '{face}' has {sizes[face]}.",
             hint="Pad what lies on faces to both ends, or say which dimensions to use: axis={...}.",
         )
-    if periodic and any(shift > 0.0 for shift in _shifts(dataset, face)):
+    if periodic and any(shift > 0.0 for shift in shifts_of(dataset, face)):
         raise AxisError(
             f"A face of a periodic column comes before the centre with its number, but '{face}' is"
             " shifted the other way.",
@@ -88,22 +89,20 @@ def _found(
     topology = _of_topology(dataset)
     if topology is not None:
         return topology
-    vertical = _vertical(dataset)
-    faces = [dim for dim in vertical if _is_shifted(dataset, dim)]
+    vertical = _vertical(dataset, used)
+    faces = [dim for dim in vertical if shifts_of(dataset, dim)]
     centres = [dim for dim in vertical if dim not in faces]
-    if not faces and len(centres) == 2:
-        short, long = sorted(centres, key=lambda dim: dataset.sizes[dim])
-        if dataset.sizes[long] == dataset.sizes[short] + 1:
-            return short, long
+    for several in (centres, _narrowed(centres, used)):
+        if not faces and len(several) == 2:
+            short, long = sorted(several, key=lambda dim: dataset.sizes[dim])
+            if dataset.sizes[long] == dataset.sizes[short] + 1:
+                return short, long
     centres, faces = _narrowed(centres, used), _narrowed(faces, used)
     if len(centres) == 1 and len(faces) > 1:
         expected = dataset.sizes[centres[0]] + (0 if periodic else 1)
         faces = [dim for dim in faces if dataset.sizes[dim] == expected] or faces
         if periodic:
-            faces = [dim for dim in faces if min(_shifts(dataset, dim)) < 0.0] or faces
-    named = [dim for dim in used if dim.lower() in _NAMES]
-    if not centres and len(named) == 1 and named[0] not in faces:
-        return _with_twin(dataset, named[0])
+            faces = [dim for dim in faces if min(shifts_of(dataset, dim)) < 0.0] or faces
     if not centres and not faces:
         raise AxisError(
             f"No vertical dimension was found among {_listed(sorted(used))}.", hint=_HINT
@@ -113,6 +112,8 @@ def _found(
             raise AxisError(
                 f"The vertical dimension could be any of {_listed(candidates)}.", hint=_HINT
             )
+    if centres and not faces and not _has_attributes(dataset, centres[0]):
+        return _with_twin(dataset, centres[0])
     return (centres[0] if centres else None), (faces[0] if faces else None)
 
 
@@ -134,11 +135,9 @@ def _given(dataset: xr.Dataset, axis: str | Mapping[str, str]) -> tuple[str | No
 
 def _with_twin(dataset: xr.Dataset, centre: str) -> tuple[str, str | None]:
     """Return a dimension of centres, and that of its faces where the dataset has one."""
-    vertical = [dim for dim in _vertical(dataset) if dim != centre]
+    vertical = [dim for dim in _vertical(dataset, (centre,)) if dim != centre]
     sizes = dataset.sizes
-    faces = [
-        dim for dim in vertical if _is_shifted(dataset, dim) or sizes[dim] == sizes[centre] + 1
-    ]
+    faces = [dim for dim in vertical if shifts_of(dataset, dim) or sizes[dim] == sizes[centre] + 1]
     return centre, faces[0] if len(faces) == 1 else None
 
 
@@ -161,24 +160,22 @@ def _of_topology(dataset: xr.Dataset) -> tuple[str, str] | None:
     return None
 
 
-def _vertical(dataset: xr.Dataset) -> list[str]:
-    """Return the dimensions with a vertical coordinate, in the order of the dataset."""
-    cf = cast("Any", dataset).cf
-    names = {*cf.axes.get("Z", ()), *cf.coordinates.get("vertical", ())}
-    lines = [tuple(dataset.variables[name].dims) for name in names]
-    found = {str(dims[0]) for dims in lines if len(dims) == 1}
-    return [str(dim) for dim in dataset.sizes if str(dim) in found]
+def _vertical(dataset: xr.Dataset, used: Collection[str]) -> list[str]:
+    """Return the vertical dimensions, in the order of the dataset.
+
+    Names tell where attributes tell of no centres among `used`.
+    """
+    sizes = [str(dim) for dim in dataset.sizes]
+    vertical = [dim for dim in sizes if _has_attributes(dataset, dim)]
+    if not any(dim in used and not shifts_of(dataset, dim) for dim in vertical):
+        plain = [dim for dim in used if dim.lower() in _NAMES]
+        vertical += plain or [dim for dim in sizes if axis_named(dim) is GridAxis.K]
+    return [dim for dim in sizes if dim in vertical]
 
 
-def _is_shifted(dataset: xr.Dataset, dim: str) -> bool:
-    return bool(_shifts(dataset, dim))
-
-
-def _shifts(dataset: xr.Dataset, dim: str) -> list[float]:
-    """Return by how many cells xgcm's attributes say that a dimension's points are shifted."""
-    coords = cast("Mapping[str, xr.DataArray]", dataset.coords)
-    along = [item for item in coords.values() if tuple(item.dims) == (dim,)]
-    return [float(item.attrs[SHIFT]) for item in along if SHIFT in item.attrs]
+def _has_attributes(dataset: xr.Dataset, dim: str) -> bool:
+    """Whether a vertical coordinate lies along a dimension, by its attributes."""
+    return any(dim in dims for dims in dims_by_attributes(dataset, GridAxis.K))
 
 
 def _narrowed(dims: Sequence[str], used: Collection[str]) -> list[str]:

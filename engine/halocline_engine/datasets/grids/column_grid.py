@@ -6,21 +6,23 @@ coordinate along the faces; from the bounds of one along the centres. The width 
 distance of its faces. The width of a face is the distance of the centres beside it; at an end it is
 twice the distance of the face and its centre, which is the width of the cell there where the
 centre lies in the middle. Derivatives are along height, upwards, whatever `positive` says of the
-coordinate and wherever the data begins.
+coordinate and wherever the data begins; `direction.py` tells which way a coordinate grows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
-from halocline_engine.datasets.grids.column_dims import SHIFT, ColumnDims
+from halocline_engine.datasets.grids.column_dims import ColumnDims
+from halocline_engine.datasets.grids.conventions import SHIFT, attribute_of
+from halocline_engine.datasets.grids.direction import is_height, is_upward
 from halocline_engine.datasets.variables import real_values, variable_of
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.columns.formulas.metric import (
@@ -40,7 +42,6 @@ from halocline_engine.ir.columns.points import Shape
 __all__ = ["ColumnGrid", "column_grid"]
 
 _HYBRID = "atmosphere_hybrid_height_coordinate"
-_NUMBERS = ("model_level_number",)
 _HINT = (
     "Give the coordinate bounds, add one along the faces, or name a variable with the heights of"
     " the faces: heights='z_face'."
@@ -90,7 +91,7 @@ def column_grid(
         line = _from_faces(dataset, dims, heights, _along(dataset, dims.centre), periodic=periodic)
         return _plain(dataset, dims, line, periodic=periodic)
     for name in [*_along(dataset, dims.centre), *_along(dataset, dims.face)]:
-        if "formula_terms" in dataset[name].attrs:
+        if attribute_of(dataset[name], "formula_terms"):
             return _hybrid(dataset, dims, name, periodic=periodic)
     return _plain(dataset, dims, _line(dataset, dims, periodic=periodic), periodic=periodic)
 
@@ -124,14 +125,14 @@ def _varying(dataset: xr.Dataset, dims: ColumnDims, heights: str, *, periodic: b
             f" {dict(dataset[heights].sizes)}."
         )
     first = _finite(dataset[heights].isel(others))
-    flipped = _is_flipped(first, dataset[heights].attrs, heights)
+    flipped = _is_flipped(first, dataset, heights)
     shape = Shape(dims.levels, periodic=False, flipped=flipped)
     return ColumnGrid(dims, shape, Heights(), {}, {HEIGHT: heights}, {})
 
 
 def _plain(dataset: xr.Dataset, dims: ColumnDims, line: _Line, *, periodic: bool) -> ColumnGrid:
     name = line.face or line.centre
-    flipped = _is_flipped(line.faces, dataset[name].attrs, name)
+    flipped = _is_flipped(line.faces, dataset, name, line.centre)
     shape = Shape(dims.levels, periodic, flipped)
     cells, faces = _widths(line, periodic=periodic)
     widths = {CENTRE_WIDTH: abs(cells), FACE_WIDTH: abs(faces)}
@@ -141,9 +142,8 @@ def _plain(dataset: xr.Dataset, dims: ColumnDims, line: _Line, *, periodic: bool
 
 def _hybrid(dataset: xr.Dataset, dims: ColumnDims, name: str, *, periodic: bool) -> ColumnGrid:
     """Return a grid with the height a + b * orog."""
-    attrs = dataset[name].attrs
-    terms = _terms(str(attrs["formula_terms"]))
-    kind = str(attrs.get("standard_name", ""))
+    terms = _terms(attribute_of(dataset[name], "formula_terms"))
+    kind = attribute_of(dataset[name], "standard_name")
     if kind != _HYBRID or not {"a", "b", "orog"} <= terms.keys() or periodic:
         raise FieldError(
             f"Heights of '{name}' follow from a formula that is not known here, that of"
@@ -156,7 +156,7 @@ def _hybrid(dataset: xr.Dataset, dims: ColumnDims, name: str, *, periodic: bool)
                 f"'formula_terms' of '{name}' names '{term}', which is no variable of the dataset."
             )
     own, scale = (_term(dataset, dims, terms[key]) for key in ("a", "b"))
-    flipped = _is_flipped(own.faces, attrs, name)
+    flipped = _is_flipped(own.faces, dataset, name)
     shape = Shape(dims.levels, periodic=False, flipped=flipped)
     sign = -1.0 if own.faces[-1] < own.faces[0] else 1.0
     cells, faces = _widths(own, periodic=False)
@@ -183,14 +183,17 @@ def _term(dataset: xr.Dataset, dims: ColumnDims, name: str) -> _Line:
 
 def _line(dataset: xr.Dataset, dims: ColumnDims, *, periodic: bool) -> _Line:
     """Return the coordinate of a dataset whose heights are the same everywhere."""
-    centres = [n for n in _along(dataset, dims.centre) if _is_height(dataset[n])]
-    faces = [n for n in _along(dataset, dims.face) if _is_height(dataset[n])]
+    centres = [n for n in _along(dataset, dims.centre) if is_height(dataset[n])]
+    faces = [n for n in _along(dataset, dims.face) if is_height(dataset[n])]
     if faces and (dims.centre in dataset.sizes or not periodic):
         return _from_faces(dataset, dims, faces[0], centres, periodic=periodic)
     for name in centres:
         if _bounds(dataset, name) is not None:
             return _from_bounds(dataset, name)
-    what = f"coordinate '{centres[0]}' has no bounds" if centres else "there is no coordinate"
+    others = [*_along(dataset, dims.face), *_along(dataset, dims.centre)]
+    what = f"coordinate '{others[0]}' is none of heights" if others else "there is no coordinate"
+    if centres:
+        what = f"coordinate '{centres[0]}' has no bounds"
     raise AxisError(
         f"The heights of the faces between the levels of '{dims.centre}' are not known: {what}.",
         hint=_HINT,
@@ -202,7 +205,7 @@ def _from_faces(
 ) -> _Line:
     """Return a line whose faces are a variable; centres without one lie in the middle."""
     values = _finite(dataset[face])
-    usable = [name for name in centres if _is_height(dataset[name])]
+    usable = [name for name in centres if is_height(dataset[name])]
     own = _finite(dataset[usable[0]]) if usable else None
     if periodic:
         if own is None:
@@ -253,10 +256,10 @@ def _from_bounds(dataset: xr.Dataset, name: str) -> _Line:
 
 def _bounds(dataset: xr.Dataset, name: str) -> _Array | None:
     """Return the bounds of a coordinate, indexed [level, end], or None."""
-    variable = dataset[name].attrs.get("bounds") or dataset[name].encoding.get("bounds")
-    if variable is None or variable not in dataset.variables:
+    variable = attribute_of(dataset[name], "bounds")
+    if variable not in dataset.variables:
         return None
-    values = _finite(dataset[str(variable)])
+    values = _finite(dataset[variable])
     return values if values.shape == (dataset[name].size, 2) else None
 
 
@@ -277,22 +280,16 @@ def _along(dataset: xr.Dataset, dim: str) -> list[str]:
     return sorted(found, key=lambda name: name == dim)
 
 
-def _is_height(variable: xr.DataArray) -> bool:
-    """Whether a coordinate may be one of heights: it has numbers that are no mere counts."""
-    standard = variable.attrs.get("standard_name", "")
-    return variable.dtype.kind in "iuf" and standard not in _NUMBERS
-
-
-def _is_flipped(faces: _Array, attrs: Mapping[str, Any], name: str) -> bool:
-    """Whether the first level of the data is the top."""
+def _is_flipped(faces: _Array, dataset: xr.Dataset, *names: str) -> bool:
+    """Whether the first level of the data is the top; `names` are the variables of heights."""
     steps = np.diff(faces)
     if not ((steps > 0.0).all() or (steps < 0.0).all()):
         raise FieldError(
-            f"The heights '{name}' must go up, or down, from level to level.",
+            f"The heights '{names[0]}' must go up, or down, from level to level.",
             hint="Sort the levels; cells without a width have no derivative.",
         )
-    down = str(attrs.get("positive", "up")).lower() == "down"
-    return bool(steps[0] < 0.0) is not down
+    variables = [dataset[name] for name in dict.fromkeys(names) if name]
+    return bool(steps[0] < 0.0) is is_upward(faces, variables)
 
 
 def _terms(text: str) -> dict[str, str]:
@@ -318,8 +315,7 @@ def _made(
     found: dict[str, xr.DataArray] = {}
     for name, line in lines.items():
         attrs = {k: v for k, v in dataset[name].attrs.items() if k not in ("bounds", SHIFT)}
-        if "formula_terms" in attrs:
-            words = str(attrs["formula_terms"]).split()
+        if words := attribute_of(dataset[name], "formula_terms").split():
             attrs["formula_terms"] = " ".join(called.get(word, word) for word in words)
         if faces:
             attrs[SHIFT] = -0.5
