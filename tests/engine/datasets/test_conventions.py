@@ -4,12 +4,14 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import halocline_engine as he
 from halocline_engine.datasets.grids.conventions import (
     SHIFT,
     attribute_of,
@@ -96,3 +98,53 @@ def test_times_and_members() -> None:
         "x": ("x", np.arange(3)),
     }
     assert dims_of_others(xr.Dataset(coords=coords)) == {"when", "t_axis", "member"}
+
+
+TWICE = """
+def twice(t: Field[float]):
+    with computation(PARALLEL), interval(...):
+        t = 2.0 * t
+"""
+
+
+@pytest.mark.parametrize("decode", ["all", "coordinates"])
+def test_results_keep_what_they_refer_to(decode: str, tmp_path: Path) -> None:
+    attrs = {"grid_mapping": "crs", "cell_measures": "area: size"}
+    variables: dict[str, Any] = {
+        "t": (("y", "x"), np.ones((2, 3)), attrs),
+        "crs": ((), 0, {"grid_mapping_name": "latitude_longitude"}),
+        "size": (("y", "x"), np.ones((2, 3))),
+        "ends": (("y", "two"), np.zeros((2, 2))),
+    }
+    written = xr.Dataset(variables, {"y": ("y", [1.0, 2.0], {"bounds": "ends"})})
+    written.to_netcdf(tmp_path / "in.nc")
+    with cast("Any", xr).open_dataset(tmp_path / "in.nc", decode_coords=decode) as dataset:
+        here = he.run(TWICE, dataset, target="reference")
+        stored = he.run(TWICE, dataset, target="reference", output=tmp_path / "out.zarr")
+    for result in (here, stored):
+        assert {"crs", "size", "ends"} <= {*result.variables}
+        assert result["t"].attrs == attrs
+        assert attribute_of(result["y"], "bounds") == "ends"
+
+
+def test_a_mesh_whose_node_coordinates_are_in_the_encoding(tmp_path: Path) -> None:
+    node = np.arange(12).reshape(2, 6)
+    east = np.roll(node, -1, 1)
+    topology = {
+        "cf_role": "mesh_topology",
+        "node_coordinates": "lon lat",
+        "face_node_connectivity": "corners",
+    }
+    mesh = xr.Dataset(
+        {
+            "mesh": ((), 0, topology),
+            "corners": (("face", "four"), np.stack([node[0], east[0], east[1], node[1]], 1)),
+            "lon": ("node", np.tile(np.arange(6) * 60.0, 2), {"units": "degrees_east"}),
+            "lat": ("node", np.repeat([-20.0, 20.0], 6), {"units": "degrees_north"}),
+        }
+    )
+    dataset = xr.Dataset({"h": ("face", np.arange(6.0))})
+    decoded = cast("Any", xr).decode_cf(mesh, decode_coords="all")
+    assert "node_coordinates" not in decoded["mesh"].attrs
+    sums = [he.neighbours(dataset, one, "sum", target="reference") for one in (mesh, decoded)]
+    assert sums[1]["h_sum"].values.tolist() == sums[0]["h_sum"].values.tolist()

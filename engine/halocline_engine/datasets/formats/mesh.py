@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, kind_of, radians
 from halocline_engine.datasets.stores.source import Opened
-from halocline_engine.datasets.variables import real_values, values_of
+from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.mesh.sphere import Around, around
 from halocline_engine.kernels.indirect.mesh.staggered import Edges
@@ -141,7 +142,7 @@ def _mpas(dataset: xr.Dataset, check: Callable[[str, int], None]) -> Mesh:
         raise DatasetError("The mesh lies on a plane, expected one on a sphere.")
     check("cells of the mesh", _BYTES_AN_ENTRY * int(dataset["verticesOnCell"].size))
     corners = _whole(dataset, "verticesOnCell", 1)
-    sides = values_of(dataset["nEdgesOnCell"])
+    sides = np.asarray(dataset["nEdgesOnCell"].values)
     corners[np.arange(corners.shape[1]) >= sides[:, np.newaxis]] = -1
     faces, nodes = (
         np.stack([real_values(dataset[axis + kind]) for axis in "xyz"], axis=1)
@@ -248,7 +249,7 @@ def _angles(variable: xr.DataArray, kind: str) -> _Floats:
 
 def _whole(dataset: xr.Dataset, name: str, start: int) -> _Whole:
     """Return a table of numbers from 0, with -1 where it has none."""
-    values = values_of(dataset[name])
+    values: NDArray[Any] = np.asarray(dataset[name].values)
     fill = dataset[name].attrs.get("_FillValue")
     missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     if fill is not None:

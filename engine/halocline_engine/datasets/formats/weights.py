@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, degrees, is_angle
 from halocline_engine.datasets.stores.source import Opened
-from halocline_engine.datasets.variables import real_values, values_of
+from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
@@ -98,7 +98,7 @@ def read_weights(opened: Opened, check: Callable[[str, int], None], plans: PlanC
 
 def _numbers(dataset: xr.Dataset, name: str) -> NDArray[Any]:
     """Return values that may be whole numbers; raises `DatasetError` for other types."""
-    values = values_of(dataset[name])
+    values: NDArray[Any] = np.asarray(dataset[name].values)
     if values.dtype.kind not in "iuf":
         raise DatasetError(
             f"The weights' '{name}' must be whole numbers, got the type '{values.dtype}'."

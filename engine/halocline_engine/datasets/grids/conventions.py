@@ -13,12 +13,22 @@ from typing import Any, Protocol, cast
 import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
 import numpy as np
 import xarray as xr
+from xarray.conventions import CF_RELATED_DATA
 
 from halocline_engine.datasets.grids.dimension_names import axis_named, is_time_or_member
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis
 
-__all__ = ["SHIFT", "attribute_of", "dims_by_attributes", "dims_of_others", "kinds_of", "shifts_of"]
+__all__ = [
+    "SHIFT",
+    "attribute_of",
+    "attributes_of",
+    "dims_by_attributes",
+    "dims_of_others",
+    "kinds_of",
+    "shifts_of",
+    "with_encoded_attributes",
+]
 
 #: xgcm's attribute of coordinates that lie between others.
 SHIFT = "c_grid_axis_shift"
@@ -50,6 +60,21 @@ def attribute_of(variable: xr.DataArray | xr.Variable, name: str) -> str:
     encoding: Mapping[str, Any] = variable.encoding
     found = variable.attrs.get(name)
     return str((encoding.get(name) if found is None else found) or "").strip()
+
+
+def attributes_of(variable: xr.DataArray | xr.Variable) -> dict[str, Any]:
+    """Return all attributes, with what `decode_coords="all"` moved to the encoding."""
+    encoding: Mapping[str, Any] = variable.encoding
+    moved = {key: encoding[key] for key in CF_RELATED_DATA if key in encoding}
+    return {**moved, **variable.attrs}
+
+
+def with_encoded_attributes(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a dataset whose variables have all their attributes in `attrs`."""
+    whole = dataset.copy()
+    for name in dataset.variables:
+        whole[name].attrs = attributes_of(dataset[name])
+    return whole
 
 
 def shifts_of(dataset: xr.Dataset, dim: str) -> tuple[float, ...]:

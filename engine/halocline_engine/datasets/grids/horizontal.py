@@ -8,12 +8,13 @@ from typing import Any, cast
 import xarray as xr
 
 from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, kind_of
+from halocline_engine.datasets.grids.conventions import attribute_of
+from halocline_engine.datasets.grids.dimension_names import axis_named
+from halocline_engine.ir.types import Axis
 
 __all__ = ["horizontal_dims"]
 
-#: What dimensions are called that have no coordinate which tells.
-_NAMES = {LATITUDE: ("lat", "latitude", "y"), LONGITUDE: ("lon", "longitude", "x")}
-_AXES = {LATITUDE: "Y", LONGITUDE: "X"}
+_AXES = {LATITUDE: ("Y", Axis.J), LONGITUDE: ("X", Axis.I)}
 
 
 def horizontal_dims(array: xr.DataArray) -> tuple[str, str] | None:
@@ -29,13 +30,15 @@ def horizontal_dims(array: xr.DataArray) -> tuple[str, str] | None:
 
 
 def _dim_of(array: xr.DataArray, kind: str) -> str | None:
-    coords = cast("Mapping[str, Any]", cast("Any", array).coords)
+    letter, axis = _AXES[kind]
+    coords = cast("Mapping[str, xr.DataArray]", cast("Any", array).coords)
     told = {
         str(item.dims[0])
         for item in coords.values()
-        if item.ndim == 1 and (kind_of(item) == kind or item.attrs.get("axis") == _AXES[kind])
+        if item.ndim == 1
+        and (kind_of(item) == kind or attribute_of(item, "axis").upper() == letter)
     }
-    called = {str(dim) for dim in array.dims if str(dim).lower() in _NAMES[kind]}
+    called = {str(dim) for dim in array.dims if axis_named(str(dim)) is axis}
     for known in (told, called):
         if len(known) == 1:
             return known.pop()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.dask_blocks import with_checked_blocks
 from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.grids.conventions import attributes_of as all_attributes
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.stores.storability import not_storable
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
@@ -60,7 +61,7 @@ def frame_of(dataset: xr.Dataset, uses: Sequence[FieldUse], history: str) -> xr.
     whole = [name for name in names if is_distinct(dataset, name)]
     kept = {name: dataset[name] for name in whole if set(dataset[name].dims) <= dims}
     sources = [attributes_of(dataset, use, uses) for use in uses if use.result]
-    for name in _referred([*sources, *(item.attrs for item in kept.values())]):
+    for name in _referred([*sources, *map(all_attributes, kept.values())]):
         if name in dataset.variables and name not in written and is_distinct(dataset, name):
             kept[name] = dataset[name]
     part = dataset[list(kept)]
@@ -73,10 +74,10 @@ def attributes_of(dataset: xr.Dataset, use: FieldUse, uses: Sequence[FieldUse]) 
     """Return the attributes of a result: of its variable, or of the input that it feeds."""
     match use.role:
         case Role.IN_PLACE:
-            return dict(dataset[use.variable].attrs)
+            return all_attributes(dataset[use.variable])
         case Role.FEEDS:
             partner = next(other for other in uses if other.name == use.partner)
-            return dict(dataset[partner.variable].attrs)
+            return all_attributes(dataset[partner.variable])
         case Role.INPUT | Role.FED | Role.CREATED:
             return {}
 
@@ -190,6 +191,7 @@ def _clean(frame: xr.Dataset) -> xr.Dataset:
             key: variable.encoding[key] for key in _TIME_ENCODING if key in variable.encoding
         }
         clean[name].encoding.update(encoding)
+        clean[name].attrs = all_attributes(variable)
     return clean
 
 

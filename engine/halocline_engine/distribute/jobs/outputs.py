@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ import psutil
 import xarray as xr
 
 from halocline_engine.arguments import place_of
+from halocline_engine.datasets.dask_blocks import with_checked_blocks
+from halocline_engine.datasets.grids.conventions import with_encoded_attributes
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.errors import OutputError
@@ -77,12 +80,13 @@ def check_output(output: Path, source: Path | None) -> None:
 def open_beside(dataset: xr.Dataset | str | Path, what: str, output: str | Path | None) -> Opened:
     """Open what is read beside the input, which is called `what`.
 
-    Raises `DatasetError`, and `OutputError` where the output lies in it.
+    Readers find all attributes of CF in `attrs`, and blocks of Dask as they are declared. Raises
+    `DatasetError`, and `OutputError` where the output lies in it.
     """
     opened, place = open_source(dataset), place_of("output", output)
     if place is not None:
         _check_apart(place, opened.place, what)
-    return opened
+    return replace(opened, dataset=with_encoded_attributes(with_checked_blocks(opened.dataset)))
 
 
 def _check_apart(output: Path, source: Path | None, what: str) -> None:
