@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,13 @@ def test_one_dimension_and_its_neighbours() -> None:
     assert out.values.tolist() == [1.0, 4.0, 8.0, 12.0, 7.0]
 
 
+def test_the_page_has_the_names_of_models() -> None:
+    page = Path("docs/datasets-and-boundaries.md").read_text()
+    for model, names in DIMENSION_NAMES.items():
+        cells = (" ".join(f"`{name}`" for name in own.split()) for own in names)
+        assert f"| {model} | {' | '.join(cells)} |" in page
+
+
 def test_names_of_models_belong_to_one_axis() -> None:
     for names in DIMENSION_NAMES.values():
         for axis, own in zip(Axis, names, strict=True):
@@ -207,6 +215,7 @@ def test_names_of_models_belong_to_one_axis() -> None:
     [
         *(("x_c", Axis.I), ("yq", Axis.J), ("lon_2", Axis.I), ("height_2", Axis.K)),
         *(("level1", Axis.K), ("z_aaf", Axis.K), ("y_grid_T", Axis.J), ("xp1", Axis.I)),
+        *(("isobaric1", Axis.K), ("height_above_ground2", Axis.K), ("time1", None)),
         *(("zone", None), ("it", None), ("index", None), ("station", None), ("x1", None)),
         *(("time", None), ("member", None), ("ncells", None), ("i_step", None)),
     ],

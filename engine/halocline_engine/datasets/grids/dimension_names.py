@@ -1,13 +1,17 @@
 """Names that models and libraries give to the dimensions of I, J and K, and to others.
 
 `docs/datasets-and-boundaries.md` shows the table. Names are compared in lower case. A name may end
-as dimensions of staggered points do: `x_f`, `xq`, `lon_u`, `lev_2`.
+as dimensions of staggered points do: `x_f`, `xq`, `lon_u`, `lev_2`. What is not in the table is
+left to the patterns of cf_xarray, but for those of one letter, which `zone` and `index` match.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any, cast
+
+from cf_xarray import criteria  # pyright: ignore[reportMissingTypeStubs]
 
 from halocline_engine.ir.types import Axis
 
@@ -78,6 +82,8 @@ _KNOWN = {
     for axis, names in zip(_AXES, row, strict=True)
     for name in names.split()
 }
+_PATTERNS: Mapping[str, re.Pattern[str]] = cast("Any", criteria).regex
+_GUESSES = {Axis.I: "longitude", Axis.J: "latitude", Axis.K: "Z"}
 #: Vertical coordinates without a unit: neither heights nor depths.
 _PARAMETRIC = re.compile(r"s_(rho|w)|sc_[rw]|sigma.*|siglay|siglev|hybrid|eta|nlev.*|theta")
 
@@ -89,17 +95,20 @@ def axis_named(dim: str) -> Axis | None:
     (<Axis.K: 'K'>, <Axis.I: 'I'>, None)
     """
     name = dim.lower()
-    if name in _OTHERS:
+    if is_time_or_member(dim):
         return None
-    if name in _KNOWN:
-        return _KNOWN[name]
     match = _STAGGERED.fullmatch(name)
-    return _KNOWN.get(match["base"] or match["name"]) if match else None
+    for known in (name, (match["base"] or match["name"]) if match else ""):
+        if known in _KNOWN:
+            return _KNOWN[known]
+    patterns = {axis: _PATTERNS[guess] for axis, guess in _GUESSES.items()}
+    guesses = (axis for axis, one in patterns.items() if one.fullmatch(name))
+    return None if name.startswith("z") else next(guesses, None)
 
 
 def is_time_or_member(dim: str) -> bool:
     """Whether a dimension is one of times, members or the like by its name: no axis of a grid."""
-    return dim.lower() in _OTHERS
+    return dim.lower() in _OTHERS or _PATTERNS["T"].fullmatch(dim.lower()) is not None
 
 
 def is_parametric(name: str) -> bool:
