@@ -15,8 +15,7 @@ import halocline_engine as he
 from halocline_engine.datasets.grids.conventions import (
     SHIFT,
     attribute_of,
-    dims_of_others,
-    kinds_of,
+    dimensions_of,
     shifts_of,
 )
 from halocline_engine.errors import AxisError
@@ -80,13 +79,13 @@ def test_attributes_in_the_encoding() -> None:
 )
 def test_attributes_in_any_case(attrs: dict[str, Any], axis: Axis | None) -> None:
     dataset = xr.Dataset({"v": ("c", np.zeros(3))}, {"c": ("c", np.arange(3.0), attrs)})
-    assert kinds_of(dataset).get("c") is axis
+    assert dimensions_of(dataset).kinds.get("c") is axis
     assert dataset["c"].attrs.keys() == attrs.keys()
 
 
 def test_attributes_come_before_names() -> None:
     axis = {"x": ("x", np.arange(3.0), {"axis": "Y"}), "y": ("y", np.arange(3.0), {"axis": "X"})}
-    assert kinds_of(xr.Dataset(coords=axis)) == {"y": Axis.I, "x": Axis.J}
+    assert dimensions_of(xr.Dataset(coords=axis)).kinds == {"y": Axis.I, "x": Axis.J}
 
 
 def test_times_and_members() -> None:
@@ -97,7 +96,7 @@ def test_times_and_members() -> None:
         "member": ("member", np.arange(3)),
         "x": ("x", np.arange(3)),
     }
-    assert dims_of_others(xr.Dataset(coords=coords)) == {"when", "t_axis", "member"}
+    assert dimensions_of(xr.Dataset(coords=coords)).others == {"when", "t_axis", "member"}
 
 
 TWICE = """

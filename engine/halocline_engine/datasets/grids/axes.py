@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 import xarray as xr
 
 from halocline_engine.analysis.named import check_axes
-from halocline_engine.datasets.grids.conventions import dims_by_attributes, dims_of_others, kinds_of
+from halocline_engine.datasets.grids.conventions import Dimensions, dimensions_of
 from halocline_engine.datasets.grids.dimension_names import axis_named
 from halocline_engine.datasets.grids.staggering import check_shared
 from halocline_engine.errors import AxisError
@@ -37,20 +37,23 @@ def find_axes(
     needed: Collection[Axis],
     given: Mapping[str, str | None] | None,
     positional: Collection[Axis] = (),
+    known: Dimensions | None = None,
 ) -> tuple[str | None, str | None, str | None]:
     """Return the dimensions of I, J and K, None for an axis that the dataset does not have.
 
     Looks at the dimensions of `variables` only. `used` are the axes of the program's fields; an
     axis of `needed` must be there, because the program reads neighbours along it. The result
-    depends on positions along axes of `positional`: it must be known whether they are there.
+    depends on positions along axes of `positional`: it must be known whether they are there. What
+    is known of the dimensions of the variables may be given.
     """
-    part = dataset[list(variables)]
+    known = known or dimensions_of(dataset[list(variables)])
+    part = known.dataset
     chosen = _given(part, given or {})
     for axis in (axis for axis in Axis if axis in {*used, *needed, *positional}):
         if axis in chosen:
             continue
         free = [str(dim) for dim in part.dims if dim not in chosen.values()]
-        candidates = _candidates(part, axis, free)
+        candidates = _candidates(known, axis, free)
         if len(candidates) > 1:
             check_shared(part, variables, candidates, axis)
         if len(candidates) > 1 and axis in {*needed, *positional}:
@@ -59,9 +62,9 @@ def find_axes(
     for axis in needed:
         if chosen.get(axis) is None:
             free = [str(dim) for dim in part.dims if dim not in chosen.values()]
-            raise _missing(axis, free, _unknown(part, chosen))
+            raise _missing(axis, free, _unknown(known, chosen))
     for axis in positional:
-        unknown = _unknown(part, chosen)
+        unknown = _unknown(known, chosen)
         if axis.value not in (given or {}) and chosen[axis] is None and unknown:
             raise _undecided(axis, unknown)
     return chosen.get(Axis.I), chosen.get(Axis.J), chosen.get(Axis.K)
@@ -80,10 +83,10 @@ def _given(part: xr.Dataset, given: Mapping[str, str | None]) -> dict[Axis, str 
     return chosen
 
 
-def _candidates(part: xr.Dataset, axis: Axis, free: Sequence[str]) -> list[str]:
+def _candidates(known: Dimensions, axis: Axis, free: Sequence[str]) -> list[str]:
     """Return the dimensions that could be this axis, by the first rule that names any."""
     rules = [
-        *dims_by_attributes(part, axis),
+        *known.by_attributes[axis],
         *([dim for dim in free if dim.lower() in called[axis]] for called in _NAMES),
         [dim for dim in free if axis_named(dim) is axis],
     ]
@@ -93,10 +96,10 @@ def _candidates(part: xr.Dataset, axis: Axis, free: Sequence[str]) -> list[str]:
     return []
 
 
-def _unknown(part: xr.Dataset, chosen: Mapping[Axis, str | None]) -> list[str]:
+def _unknown(known: Dimensions, chosen: Mapping[Axis, str | None]) -> list[str]:
     """Return the dimensions of which it is not known what they are."""
-    known = {*chosen.values(), *kinds_of(part), *dims_of_others(part)}
-    return [str(dim) for dim in part.dims if dim not in known]
+    told = {*chosen.values(), *known.kinds, *known.others}
+    return [str(dim) for dim in known.dataset.dims if dim not in told]
 
 
 def _names(dims: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ import xarray as xr
 
 from halocline_engine.analysis.columns import check_axis
 from halocline_engine.analysis.named import near
-from halocline_engine.datasets.grids.conventions import SHIFT, dims_by_attributes, shifts_of
+from halocline_engine.datasets.grids.conventions import SHIFT, dimensions_of, shifts_of
 from halocline_engine.datasets.grids.dimension_names import axis_named
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis as GridAxis
@@ -112,7 +112,7 @@ def _found(
             raise AxisError(
                 f"The vertical dimension could be any of {_listed(candidates)}.", hint=_HINT
             )
-    if centres and not faces and not _has_attributes(dataset, centres[0]):
+    if centres and not faces and centres[0] not in _by_attributes(dataset):
         return _with_twin(dataset, centres[0])
     return (centres[0] if centres else None), (faces[0] if faces else None)
 
@@ -165,17 +165,18 @@ def _vertical(dataset: xr.Dataset, used: Collection[str]) -> list[str]:
 
     Names tell where attributes tell of no centres among `used`.
     """
-    sizes = [str(dim) for dim in dataset.sizes]
-    vertical = [dim for dim in sizes if _has_attributes(dataset, dim)]
+    sizes, told = [str(dim) for dim in dataset.sizes], _by_attributes(dataset)
+    vertical = [dim for dim in sizes if dim in told]
     if not any(dim in used and not shifts_of(dataset, dim) for dim in vertical):
         plain = [dim for dim in used if dim.lower() in _NAMES]
         vertical += plain or [dim for dim in sizes if axis_named(dim) is GridAxis.K]
     return [dim for dim in sizes if dim in vertical]
 
 
-def _has_attributes(dataset: xr.Dataset, dim: str) -> bool:
-    """Whether a vertical coordinate lies along a dimension, by its attributes."""
-    return any(dim in dims for dims in dims_by_attributes(dataset, GridAxis.K))
+def _by_attributes(dataset: xr.Dataset) -> set[str]:
+    """Return the dimensions along which attributes say that a vertical coordinate lies."""
+    first, second = dimensions_of(dataset).by_attributes[GridAxis.K]
+    return {*first, *second}
 
 
 def _narrowed(dims: Sequence[str], used: Collection[str]) -> list[str]:

@@ -7,7 +7,8 @@ with `decode_coords="all"`. Values are written in upper case, with blanks, as pa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
@@ -21,11 +22,10 @@ from halocline_engine.ir.types import Axis
 
 __all__ = [
     "SHIFT",
+    "Dimensions",
     "attribute_of",
     "attributes_of",
-    "dims_by_attributes",
-    "dims_of_others",
-    "kinds_of",
+    "dimensions_of",
     "shifts_of",
     "with_encoded_attributes",
 ]
@@ -109,41 +109,47 @@ def _shifts(name: str, value: Any) -> tuple[float, ...]:
     return tuple(shift for shift in shifts if shift)
 
 
-def dims_by_attributes(dataset: xr.Dataset, axis: Axis) -> list[list[str]]:
-    """Return the dimensions that CF attributes of 1-D coordinates say are an axis.
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimensions:
+    """What attributes and names say of the dimensions of a dataset.
 
-    Those of the axis come first, then those of longitude, latitude or the vertical.
+    `by_attributes` has for each axis the dimensions of which attributes of 1-D coordinates say that
+    they are of it, then those of longitude, latitude or the vertical. `others` are times, members
+    and the like; `kinds` has the axis of each dimension of which anything is known.
     """
+
+    dataset: xr.Dataset
+    by_attributes: Mapping[Axis, tuple[list[str], list[str]]]
+    others: frozenset[str]
+    kinds: Mapping[str, Axis]
+
+
+def dimensions_of(dataset: xr.Dataset) -> Dimensions:
+    """Return what is known of the dimensions of a dataset."""
+    coords = cast("Mapping[str, xr.DataArray]", dataset.coords)
+    lines = {str(name): str(item.dims[0]) for name, item in coords.items() if item.ndim == 1}
     cf = cast("_Cf", cast("Any", _telling(dataset)).cf)
-    names = (cf.axes.get(_AXES[axis], ()), cf.coordinates.get(_COORDINATES[axis], ()))
-    return [
-        sorted({str(dataset[name].dims[0]) for name in some if dataset[name].ndim == 1})
-        for some in names
-    ]
+    axes, coordinates = cf.axes, cf.coordinates
 
+    def along(names: Iterable[str]) -> list[str]:
+        return sorted({lines[name] for name in names if name in lines})
 
-def kinds_of(dataset: xr.Dataset) -> dict[str, Axis]:
-    """Return the axis of each dimension that attributes, or else its name, say is of one."""
+    ranked = {
+        axis: (along(axes.get(_AXES[axis], ())), along(coordinates.get(_COORDINATES[axis], ())))
+        for axis in Axis
+    }
     kinds: dict[str, Axis] = {}
-    ranked = {axis: dims_by_attributes(dataset, axis) for axis in (Axis.I, Axis.J, Axis.K)}
     for rank in (0, 1):
         for axis, dims in ranked.items():
             kinds = {**dict.fromkeys(dims[rank], axis), **kinds}
-    others = dims_of_others(dataset)
-    for dim in (str(dim) for dim in dataset.dims):
-        named = axis_named(dim)
-        if dim not in kinds and dim not in others and named is not None:
+    dates = (name for name in lines if coords[name].dtype.kind in "Mm")
+    names = [str(dim) for dim in dataset.dims]
+    times = {*along([*axes.get("T", ()), *dates]), *filter(is_time_or_member, names)}
+    for dim in names:
+        named = None if dim in kinds or dim in times else axis_named(dim)
+        if named is not None:
             kinds[dim] = named
-    return kinds
-
-
-def dims_of_others(dataset: xr.Dataset) -> set[str]:
-    """Return the dimensions of times, members and the like."""
-    cf = cast("_Cf", cast("Any", _telling(dataset)).cf)
-    coords = cast("Mapping[str, xr.DataArray]", dataset.coords)
-    times = {*cf.axes.get("T", ()), *(n for n, item in coords.items() if item.dtype.kind in "Mm")}
-    found = {str(coords[name].dims[0]) for name in times if coords[name].ndim == 1}
-    return found | {str(dim) for dim in dataset.dims if is_time_or_member(str(dim))}
+    return Dimensions(dataset, ranked, frozenset(times), kinds)
 
 
 def _telling(dataset: xr.Dataset) -> xr.Dataset:

@@ -12,7 +12,7 @@ import xarray as xr
 from halocline_engine.analysis.axis_use import neighbour_axes, position_axes
 from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
 from halocline_engine.datasets.grids.axes import find_axes
-from halocline_engine.datasets.grids.conventions import kinds_of
+from halocline_engine.datasets.grids.conventions import Dimensions, dimensions_of
 from halocline_engine.datasets.grids.staggering import check_places
 from halocline_engine.datasets.names import check_written
 from halocline_engine.datasets.variables import check_distinct, stored_chunks
@@ -132,13 +132,14 @@ def match_fields(
         )
     positional = position_axes(program, used)
     needed = _needed_axes(program, used, facts)
-    dims = find_axes(dataset, sources, _used_axes(used), needed, axes, positional)
+    known = dimensions_of(dataset[list(dict.fromkeys(sources))])
+    dims = find_axes(dataset, sources, _used_axes(used), needed, axes, positional, known)
     neighbours: dict[str, set[Axis]] = {variable: set() for variable in sources}
     for field in used:
         neighbours.get(variables[field.name], set()).update(neighbour_axes(field, facts))
     if Axis.I not in positional and "I" not in (axes or {}):
-        dims = _with_idle_axis(dataset, sources, dims, used)
-    check_places(dataset, neighbours, dims)
+        dims = _with_idle_axis(known, dims, used)
+    check_places(known, neighbours, dims)
     grid = _grid(dataset, sources, dims)
     _check_levels(facts, grid)
     uses: dict[str, FieldUse] = {}
@@ -242,21 +243,18 @@ def _needed_axes(program: Program, used: Sequence[Field], facts: Facts) -> list[
 
 
 def _with_idle_axis(
-    dataset: xr.Dataset,
-    sources: Sequence[str],
-    dims: tuple[str | None, str | None, str | None],
-    used: Sequence[Field],
+    known: Dimensions, dims: tuple[str | None, str | None, str | None], used: Sequence[Field]
 ) -> tuple[str | None, str | None, str | None]:
     """Return the dimensions with a long one as I where it makes no difference which one it is.
 
     Its points are computed together, those of dimensions that are looped over one by one.
     """
-    largest = max(sources, key=lambda name: dataset[name].ndim)
-    taken = {*dims, *kinds_of(dataset[list(sources)])}
-    free = [str(dim) for dim in dataset[largest].dims if dim not in taken]
-    if dims[0] is not None or not free or any(Axis.I not in field.axes for field in used):
+    if dims[0] is not None or any(Axis.I not in field.axes for field in used):
         return dims
-    return free[-1], dims[1], dims[2]
+    shapes = [item.dims for item in known.dataset.data_vars.values()]
+    largest = max(shapes, key=len, default=())
+    free = [str(dim) for dim in largest if dim not in {*dims, *known.kinds}]
+    return (free or [None])[-1], dims[1], dims[2]
 
 
 def _grid(

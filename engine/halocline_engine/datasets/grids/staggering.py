@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import xarray as xr
 
-from halocline_engine.datasets.grids.conventions import dims_of_others, kinds_of
+from halocline_engine.datasets.grids.conventions import Dimensions
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis
 
@@ -30,7 +30,7 @@ def check_shared(
 
 
 def check_places(
-    dataset: xr.Dataset,
+    known: Dimensions,
     variables: Mapping[str, Collection[Axis]],
     dims: tuple[str | None, str | None, str | None],
 ) -> None:
@@ -40,8 +40,7 @@ def check_places(
     attributes or names say that it is of that axis. One of which nothing is known does if
     neighbours are read, or if it lies beside the same dimensions, with about as many points.
     """
-    part, names = dataset[list(variables)], list(variables)
-    kinds, others = kinds_of(part), dims_of_others(part)
+    part, names, kinds, others = known.dataset, list(variables), known.kinds, known.others
     loops = [str(dim) for dim in part.dims if dim not in dims]
     unknown = [loop for loop in loops if loop not in {*kinds, *others}]
     for axis, dim in zip(Axis, dims, strict=True):
