@@ -1,7 +1,8 @@
 """Blocks of Dask arrays, each checked against its declared shape and type.
 
 Dask believes what an array declares of its blocks. A function that gives others shifts all blocks
-after them, and a reader that trusts the declared shape reads beyond the array.
+after them, and a reader that trusts the declared shape reads beyond the array. Values that the
+declared type holds all are converted to it.
 """
 
 from __future__ import annotations
@@ -87,13 +88,15 @@ def _check_block(
             hint="Declare the shapes that blocks have, with 'chunks' of dask.array.map_blocks, or"
             " correct the function that makes them.",
         )
-    if not _is_same_type(np.dtype(dtype), got):
+    if _is_same_type(np.dtype(dtype), got):
+        return block
+    if not np.can_cast(got, dtype, "safe"):
         raise DatasetError(
             f"{what} must have the declared type '{dtype}', but Dask computed '{got}'.",
             hint="Declare the type that blocks have, with 'dtype' of dask.array.map_blocks, or"
             " cast them with astype.",
         )
-    return block
+    return np.asarray(block, dtype)
 
 
 def _is_same_type(declared: np.dtype[Any], got: np.dtype[Any]) -> bool:

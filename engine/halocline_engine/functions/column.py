@@ -35,8 +35,8 @@ class ColumnArguments(ExecutionArguments, total=False):
         Numbers by name in the text.
     axis : str or mapping of str to str, optional
         Vertical dimension of the centres, or ``{'centre': ..., 'face': ...}``. By default it
-        follows from SGRID's `vertical_dimensions`, from `c_grid_axis_shift`, or from CF attributes.
-        If only one of both exists, the other is created.
+        follows from SGRID's `vertical_dimensions`, from `c_grid_axis_shift`, from CF attributes, or
+        from names of models. If only one of both exists, the other is created.
     heights : str, optional
         Variable with the heights of the faces. By default they follow from a hybrid height with
         bounds, a coordinate along the faces, or the bounds of one along the centres. Derivatives

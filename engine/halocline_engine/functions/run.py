@@ -90,8 +90,8 @@ def run(
         The largest program that is accepted.
     axes : mapping of str to str or None, optional
         Dimensions that are I, J and K; None if there is no such axis. By default they follow from
-        CF attributes, or from names such as x, y and z, lon and lat. Other dimensions are looped
-        over.
+        CF attributes, or from names such as x, y and z, lon and lat, or those of models. Other
+        dimensions are looped over.
     boundary : mapping of str to str or mapping, optional
         What lies beyond the ends of a dimension, for both ends or as ``{'low': ..., 'high': ...}``:
         'edge' (the last cell), 'reflect' (mirrored at the last cell, which is not repeated),

@@ -152,14 +152,22 @@ def test_text_of_the_error_for_a_shape() -> None:
 
 
 def test_text_of_the_error_for_a_type() -> None:
-    data = plain(s=blocks(lambda block: block.astype("f4")))
+    data = plain(s=blocks(lambda block: block.astype("c16")))
     with pytest.raises(he.DatasetError) as caught:
         he.run(ADD, data, axes=ALONG, target="reference")
     assert str(caught.value) == (
         "Block (0) of variable 's' must have the declared type 'float64', but Dask computed"
-        " 'float32'. Declare the type that blocks have, with 'dtype' of dask.array.map_blocks, or"
-        " cast them with astype."
+        " 'complex128'. Declare the type that blocks have, with 'dtype' of dask.array.map_blocks,"
+        " or cast them with astype."
     )
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i2", ">f8"])
+def test_types_that_the_declared_one_holds(dtype: str) -> None:
+    data = blocks(lambda block: block.astype(dtype), chunk=5)
+    values = InMemory(plain(s=data)).read("s", (slice(3, 7),))
+    assert values.dtype == np.dtype("f8")
+    assert values.tolist() == [3.0, 4.0, 5.0, 6.0]
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {

@@ -61,7 +61,7 @@ _TIMES = (
 )
 _MEMBERS = (
     "member members member_id ens ensemble realization realisation number model experiment scenario"
-    " expver variable band bnds nv nbnd nbounds axis_nbounds step"
+    " expver variable band bnds nv nbnd nbounds axis_nbounds step tile"
 )
 _OTHERS = frozenset(f"{_TIMES} {_MEMBERS}".split())
 
