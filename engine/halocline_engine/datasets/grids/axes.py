@@ -98,8 +98,8 @@ def _candidates(known: Dimensions, axis: Axis, free: Sequence[str]) -> list[str]
 
 def _unknown(known: Dimensions, chosen: Mapping[Axis, str | None]) -> list[str]:
     """Return the dimensions of which it is not known what they are."""
-    told = {*chosen.values(), *known.kinds, *known.others}
-    return [str(dim) for dim in known.dataset.dims if dim not in told]
+    recognised = {*chosen.values(), *known.kinds, *known.others}
+    return [str(dim) for dim in known.dataset.dims if dim not in recognised]
 
 
 def _names(dims: Sequence[str]) -> str:

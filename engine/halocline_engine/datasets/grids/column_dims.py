@@ -165,8 +165,8 @@ def _vertical(dataset: xr.Dataset, used: Collection[str]) -> list[str]:
 
     Names tell where attributes tell of no centres among `used`.
     """
-    sizes, told = [str(dim) for dim in dataset.sizes], _by_attributes(dataset)
-    vertical = [dim for dim in sizes if dim in told]
+    sizes, named = [str(dim) for dim in dataset.sizes], _by_attributes(dataset)
+    vertical = [dim for dim in sizes if dim in named]
     if not any(dim in used and not shifts_of(dataset, dim) for dim in vertical):
         plain = [dim for dim in used if dim.lower() in _NAMES]
         vertical += plain or [dim for dim in sizes if axis_named(dim) is GridAxis.K]

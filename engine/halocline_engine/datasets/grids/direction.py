@@ -49,8 +49,8 @@ def is_upward(values: NDArray[np.float64], variables: Sequence[xr.DataArray]) ->
     Raises `FieldError` for one that says nothing certain: where variables contradict each other,
     or `positive` contradicts the values, or what the coordinate is.
     """
-    told = {str(item.name): _told(values, item) for item in variables}
-    known = {name: upward for name, upward in told.items() if upward is not None}
+    claims = {str(item.name): _claim_of(values, item) for item in variables}
+    known = {name: upward for name, upward in claims.items() if upward is not None}
     if len({*known.values()}) > 1:
         up = next(name for name, upward in known.items() if upward)
         down = next(name for name, upward in known.items() if not upward)
@@ -61,7 +61,7 @@ def is_upward(values: NDArray[np.float64], variables: Sequence[xr.DataArray]) ->
     return next(iter(known.values()), True)
 
 
-def _told(values: NDArray[np.float64], variable: xr.DataArray) -> bool | None:
+def _claim_of(values: NDArray[np.float64], variable: xr.DataArray) -> bool | None:
     """Return whether a variable says that it grows upwards, None where it does not say."""
     positive, name = attribute_of(variable, "positive").lower(), str(variable.name)
     if positive not in ("", "up", "down"):
