@@ -333,14 +333,15 @@ def test_wrong_requests() -> None:
     broken["face_nodes"][3, 2] = 54
     assert message(mesh=broken) == (
         "Face 3 of the mesh has the node 54 in 'face_nodes', counted from 0, but there are 54 of"
-        " them."
+        " them. Set its attribute 'start_index' to the number of the first node, 0 or 1, and"
+        " '_FillValue' to the number that marks no node."
     )
     flat = mesh.copy(deep=True)
     flat["lon"].attrs["units"] = flat["lat"].attrs["units"] = "m"
     assert message(mesh=flat) == (
-        "The coordinates ['lon', 'lat'] of the mesh are not a longitude and a latitude. They need"
-        " the units 'degrees_east' and 'degrees_north', or the standard names 'longitude' and"
-        " 'latitude' with the units 'degrees' or 'radians'."
+        "The coordinates ['lon', 'lat'] of the mesh 'mesh' must be one longitude and one latitude,"
+        " got 0 and 0 of them. They need the units 'degrees_east' and 'degrees_north', or the"
+        " standard names 'longitude' and 'latitude' with the units 'degrees' or 'radians'."
     )
 
 

@@ -12,7 +12,9 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import number, several, text
-from halocline_engine.datasets.formats.mesh import Mesh, Points, read_mesh
+from halocline_engine.datasets.formats.attributes import text_of
+from halocline_engine.datasets.formats.mesh import Mesh, Points
+from halocline_engine.datasets.formats.mesh_reader import read_mesh
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.datasets.variables import is_distinct, variable_of
@@ -52,6 +54,12 @@ from halocline_engine.signatures import complete
 __all__ = ["neighbours"]
 
 _TYPES = ("float32", "float64")
+#: Where results lie that do not lie where values do.
+_RESULT: Mapping[Operator, Location] = {
+    Operator.NORMAL_GRADIENT: Location.EDGE,
+    Operator.NORMAL_DIVERGENCE: Location.FACE,
+    Operator.NORMAL_CURL: Location.NODE,
+}
 #: Metres, of the sphere of the World Meteorological Organization's GRIB.
 _EARTH = 6_371_229.0
 
@@ -154,20 +162,24 @@ def neighbours(
     _check_kinds(dim, radius)
     check_components(operator, variables)
     opened = open_source(dataset)
-    known = read_mesh(open_beside(mesh, "mesh", execution.output), check_memory)
+    beside = open_beside(mesh, "mesh", execution.output)
+    known = read_mesh(beside, check_memory, _fields(opened, variables), where)
     kept, size = plans_of(plans), radius or known.radius or _EARTH
     key = f"{known.key}-{where.value}"
     points = kept.get(key, lambda: _points(known, where))
-    chosen = _chosen(opened, points, variables, dim)
+    chosen = _chosen(opened, _Home(known, points, where, dim), variables)
     name = content_key("operator", key, operator.value, size)
     found = kept.get(name, lambda: _Matrices(_matrices(operator, known, points, size)))
     matrices = found.by_suffix
     made = _made(operator, known)
+    lies = _RESULT.get(operator, where)
     if operator is Operator.DIVERGENCE:
-        changes = [_vector(opened, chosen, matrices[""])]
+        changes = [_vector(opened, chosen, matrices[""], lies)]
     else:
         changes = [
-            _change(opened.dataset[name], (name,), f"{name}{suffix}", along, multiplying, made)
+            _change(
+                opened.dataset[name], (name,), f"{name}{suffix}", along, multiplying, lies, made
+            )
             for name, along in chosen.items()
             for suffix, multiplying in matrices.items()
         ]
@@ -213,11 +225,11 @@ def _points(known: Mesh, where: Location) -> Points:
 def _made(operator: Operator, known: Mesh) -> str:
     """Return the dimension of results that lie elsewhere than values, or ''."""
     dims = {
-        Operator.NORMAL_GRADIENT: known.edge_dim,
-        Operator.NORMAL_DIVERGENCE: known.face_dim,
-        Operator.NORMAL_CURL: known.node_dim,
+        Location.EDGE: known.edge_dim,
+        Location.FACE: known.face_dim,
+        Location.NODE: known.node_dim,
     }
-    return dims.get(operator, "")
+    return dims[_RESULT[operator]] if operator in _RESULT else ""
 
 
 def _matrices(
@@ -251,26 +263,44 @@ def _matrices(
             assert_never(operator)
 
 
-def _chosen(
-    opened: Opened, points: Points, variables: Sequence[str] | None, dim: str | None
-) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Home:
+    """The points of a mesh that values lie on; `dim` is their dimension, if the caller names it."""
+
+    known: Mesh
+    points: Points
+    location: Location
+    dim: str | None
+
+
+def _fields(opened: Opened, variables: Sequence[str] | None) -> list[xr.DataArray]:
+    """Return the variables that may lie on the mesh, by which its topology is told."""
+    dataset = opened.dataset
+    named = [name for name in variables or () if name in dataset.data_vars]
+    arrays = [dataset[name] for name in named or map(str, dataset.data_vars)]
+    return [array for array in arrays if array.dtype.name in _TYPES]
+
+
+def _chosen(opened: Opened, home: _Home, variables: Sequence[str] | None) -> dict[str, str]:
     """Return the variables, each with its dimension on the mesh."""
     names = [str(name) for name in opened.dataset.data_vars]
     found: dict[str, str] = {}
-    count = len(points.xyz)
+    count = len(home.points.xyz)
     for name in names if variables is None else variables:
         if name not in names:
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
         if variables is None and not is_distinct(opened.dataset, name):
             continue
         array = variable_of(opened.dataset, name)
-        along = _along(array, points, dim)
-        if along is not None and array.dtype.name in _TYPES:
+        along = _along(array, home)
+        elsewhere = _elsewhere(array, home) if along != home.points.dim else ""
+        if along is not None and array.dtype.name in _TYPES and not elsewhere:
             found[name] = along
         elif variables is not None:
             raise FieldError(
                 f"Variable '{name}' does not lie on the mesh: expected float32 or float64 with one"
-                f" dimension of {count} points, got '{array.dtype}' with {dict(array.sizes)}.",
+                f" dimension of {count} points, got '{array.dtype}' with {dict(array.sizes)}"
+                f"{elsewhere}.",
                 hint="Name the dimension with dim=, or the location of the values.",
             )
     if not found:
@@ -282,15 +312,27 @@ def _chosen(
     return found
 
 
-def _along(array: xr.DataArray, points: Points, dim: str | None) -> str | None:
-    fitting = [str(d) for d, size in array.sizes.items() if size == len(points.xyz)]
-    wanted = dim or points.dim
+def _along(array: xr.DataArray, home: _Home) -> str | None:
+    count = len(home.points.xyz)
+    fitting = [str(d) for d, size in array.sizes.items() if size == count]
+    wanted = home.dim or home.points.dim
     if wanted in fitting:
         return wanted
-    return fitting[0] if dim is None and len(fitting) == 1 else None
+    return fitting[0] if home.dim is None and len(fitting) == 1 else None
 
 
-def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying) -> Change:
+def _elsewhere(array: xr.DataArray, home: _Home) -> str:
+    """Return what attributes of UGRID say against a dimension that has the size only, or ''."""
+    mesh, location = (text_of(array.attrs, name) for name in ("mesh", "location"))
+    if mesh in home.known.others:
+        return f" on the mesh '{mesh}'"
+    places = {place.value for place in Location} - {home.location.value}
+    return f" on its {location}s" if home.dim is None and location in places else ""
+
+
+def _vector(
+    opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying, lies: Location
+) -> Change:
     names = tuple(chosen)
     arrays = [opened.dataset[name] for name in names]
     if arrays[0].dims != arrays[1].dims or arrays[0].dtype.name != arrays[1].dtype.name:
@@ -299,7 +341,7 @@ def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying)
             "Both components of a vector must have the same type and dimensions, and be two"
             f" variables, got {', '.join(described)}."
         )
-    return _change(arrays[0], names, "divergence", chosen[names[0]], multiplying)
+    return _change(arrays[0], names, "divergence", chosen[names[0]], multiplying, lies)
 
 
 def _change(
@@ -308,11 +350,13 @@ def _change(
     result: str,
     along: str,
     multiplying: Multiplying,
+    lies: Location,
     made: str = "",
 ) -> Change:
-    """Return what becomes of a variable; `made` is the dimension of the result, if another."""
+    """Return the result of a variable: its location, and its dimension `made` if that is new."""
     own = tuple(str(dim) for dim in array.dims)
     kept = {key: array.attrs[key] for key in ("mesh", "location") if key in array.attrs}
+    kept |= {"location": lies.value} if "location" in kept else {}
     return Change(
         variables=names,
         result=result,
