@@ -12,6 +12,7 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import distinct, number, several
+from halocline_engine.datasets.formats.centres import coordinates_in, order_of
 from halocline_engine.datasets.formats.weights import Weights, read_weights
 from halocline_engine.datasets.grids.horizontal import horizontal_dims
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
@@ -30,7 +31,7 @@ from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution, ExecutionArguments
 from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
 from halocline_engine.kernels.indirect.problem import choice
-from halocline_engine.kernels.indirect.sparse import Form, Missing
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 from halocline_engine.signatures import complete
 
 __all__ = ["regrid"]
@@ -115,13 +116,20 @@ def regrid(
     target_dims = distinct("target_dims", target_dims, "['y', 'x']")
     opened = open_source(dataset)
     beside = open_beside(weights, "weights", execution.output)
-    known = read_weights(beside, check_memory, plans_of(plans))
+    kept = plans_of(plans)
+    known = read_weights(beside, check_memory, kept)
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
     named = _target_dims(first, known, target_dims)
-    operation = Multiplying(known.matrix, Form.PLAIN, rule, least)
+    matrices = _matrices(opened.dataset, chosen, known, kept)
     changes = tuple(
-        _change(opened.dataset[name], name, lying, named, operation)
+        _change(
+            opened.dataset[name],
+            name,
+            lying,
+            named,
+            Multiplying(matrices[name], Form.PLAIN, rule, least),
+        )
         for name, lying in chosen.items()
     )
     what = f"regrid of {', '.join(chosen)}"
@@ -132,7 +140,7 @@ def regrid(
     request = Request(
         opened=opened,
         changes=changes,
-        sizes=_sizes(opened.dataset, changes, dict(zip(named, known.target_shape, strict=True))),
+        sizes=_sizes(opened.dataset, changes, dict(zip(named, known.target.shape, strict=True))),
         frame=with_history(frame, opened.dataset, what),
         chunks=execution.block_sizes,
         output=execution.place,
@@ -163,14 +171,14 @@ def _chosen(
         elif variables is not None:
             raise FieldError(
                 f"Variable '{name}' cannot be regridded: expected float32 or float64 on a grid of"
-                f" {_by(weights.source_shape)} cells, got '{array.dtype}' with the dimensions"
+                f" {_by(weights.source.shape)} cells, got '{array.dtype}' with the dimensions"
                 f" {dict(array.sizes)}.",
                 hint="Name the dimensions of the grid with dims=.",
             )
     if not found:
         raise FieldError(
             "The dataset has no variable of type float32 or float64 on a grid of"
-            f" {_by(weights.source_shape)} cells, for which the weights were made; its dimensions"
+            f" {_by(weights.source.shape)} cells, for which the weights were made; its dimensions"
             f" are {dict(dataset.sizes)}.",
             hint="Make weights for the grid of the dataset, whose sizes stand in 'src_grid_dims',"
             " the fastest one first; or name its dimensions with dims=.",
@@ -185,22 +193,27 @@ def _on_grid(
 
     Raises `FieldError` where several could be.
     """
-    own = tuple(str(dim) for dim in array.dims)
     if dims is not None:
         return _as_named(array, weights, tuple(dims))
-    rank = len(weights.source_shape)
-    windows = [own[at : at + rank] for at in range(len(own) - rank + 1)]
-    fitting = [window for window in windows if _sizes_of(array, window) == weights.source_shape]
+    shape = weights.source.shape
+    # Files of unstructured grids may say N x 1.
+    shapes = dict.fromkeys((shape, tuple(size for size in shape if size > 1)))
+    return next((dims for one in shapes if (dims := _fitting(array, one))), None)
+
+
+def _fitting(array: xr.DataArray, shape: tuple[int, ...]) -> tuple[str, ...] | None:
+    own = tuple(str(dim) for dim in array.dims)
+    rank = len(shape)
+    windows = [own[at : at + rank] for at in range(len(own) - rank + 1)] if rank else []
+    fitting = [window for window in windows if _sizes_of(array, window) == shape]
     known = horizontal_dims(array) if rank == 2 else None
     if known is not None:
-        ways = [
-            way for way in (known, known[::-1]) if _sizes_of(array, way) == weights.source_shape
-        ]
+        ways = [way for way in (known, known[::-1]) if _sizes_of(array, way) == shape]
         return ways[0] if ways else None
     if len(fitting) > 1:
         shown = " or ".join(f"({', '.join(window)})" for window in fitting)
         raise FieldError(
-            f"The grid of {_by(weights.source_shape)} cells could be {shown} of variable"
+            f"The grid of {_by(shape)} cells could be {shown} of variable"
             f" '{array.name}' with the dimensions {dict(array.sizes)}.",
             hint=f"Say which with dims={list(fitting[0])!r}.",
         )
@@ -214,17 +227,41 @@ def _as_named(
     if not {*dims} <= {str(dim) for dim in array.dims}:
         return None
     sizes = _sizes_of(array, dims)
-    return dims if math.prod(sizes) == math.prod(weights.source_shape) else None
+    return dims if math.prod(sizes) == math.prod(weights.source.shape) else None
 
 
 def _sizes_of(array: xr.DataArray, dims: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(int(array.sizes[dim]) for dim in dims)
 
 
+def _matrices(
+    dataset: xr.Dataset,
+    chosen: Mapping[str, tuple[str, ...]],
+    known: Weights,
+    plans: PlanCache,
+) -> dict[str, Sparse]:
+    """Return the matrix for the order of each variable's cells.
+
+    Raises `FieldError` where a variable has other cells than the weights.
+    """
+    used = known.used()
+    by_centres: dict[tuple[object, ...], Sparse] = {}
+    matrices: dict[str, Sparse] = {}
+    for name, dims in chosen.items():
+        coordinates = coordinates_in(dataset, dataset[name], dims)
+        key = (dims, *(item.name for item in coordinates.values()))
+        if key not in by_centres:
+            shape = _sizes_of(dataset[name], dims)
+            order = order_of(name, dims, coordinates, shape, known.source, used)
+            by_centres[key] = known.matrix if order is None else known.in_order(order, plans)
+        matrices[name] = by_centres[key]
+    return matrices
+
+
 def _target_dims(
     source: tuple[str, ...], weights: Weights, named: Sequence[str] | None
 ) -> tuple[str, ...]:
-    rank = len(weights.target_shape)
+    rank = len(weights.target.shape)
     if named is not None:
         if len(named) != rank:
             raise ArgumentError(
@@ -288,10 +325,11 @@ def _sizes(
 
 def _centres(weights: Weights, named: tuple[str, ...]) -> dict[str, xr.DataArray]:
     """Return latitude and longitude: along a dimension each where the grid is rectilinear."""
-    if weights.latitude is None or weights.longitude is None:
+    centres = weights.target
+    if centres.latitude is None or centres.longitude is None:
         return {}
-    latitude = weights.latitude.reshape(weights.target_shape)
-    longitude = weights.longitude.reshape(weights.target_shape)
+    latitude = centres.latitude.reshape(centres.shape)
+    longitude = centres.longitude.reshape(centres.shape)
     lat_attrs = {"standard_name": "latitude", "units": "degrees_north"}
     lon_attrs = {"standard_name": "longitude", "units": "degrees_east"}
     if (

@@ -3,25 +3,28 @@
 ESMF's files hold `row` (target cells), `col` (source cells) and `S`; SCRIP's the same as
 `dst_address`, `src_address` and `remap_matrix`, whose first column is used. Cells are counted from
 1. Grids are described by `src_grid_dims` and `dst_grid_dims`, fastest dimension first, and by the
-centres of their cells (`xc_b`, `yc_b`; `dst_grid_center_lon`, `dst_grid_center_lat`). xESMF writes
-`row`, `col` and `S` alone, so sizes have to be added.
+centres of their cells (`xc_a`, `yc_a`, `xc_b`, `yc_b`; `src_grid_center_lon` and the like). xESMF
+writes `row`, `col` and `S` alone, so sizes have to be added.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.formats.attributes import text_of
+from halocline_engine.datasets.formats.centres import Centres
 from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, degrees, is_angle
 from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.variables import real_values
-from halocline_engine.errors import DatasetError
+from halocline_engine.errors import DatasetError, HaloclineError
+from halocline_engine.kernels.indirect.indices import narrowest
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
 from halocline_engine.kernels.whole import first_fraction, whole_numbers
@@ -39,10 +42,12 @@ _SCRIP = (
     "src_grid_size",
     "dst_grid_size",
 )
-#: Bytes that a term and a row take while the matrix is put in order.
+#: Bytes that a term and a row take while the matrix is put in order, and a cell with its centre.
 _BYTES_A_TERM = 96
 _BYTES_A_ROW = 40
-_CENTRES = (("yc_b", "xc_b"), ("dst_grid_center_lat", "dst_grid_center_lon"))
+_BYTES_A_CELL = 160
+_SOURCE = (("yc_a", "xc_a"), ("src_grid_center_lat", "src_grid_center_lon"))
+_TARGET = (("yc_b", "xc_b"), ("dst_grid_center_lat", "dst_grid_center_lon"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,15 +55,26 @@ class Weights:
     """A matrix and its grids.
 
     Shapes have the slowest dimension first; they have one dimension for unstructured grids.
-    `latitude` and `longitude` are the centres of the target's cells in degrees, where they are
-    known.
+    `key` names the matrix in plans, the same wherever its content is.
     """
 
+    key: str
     matrix: Sparse
-    source_shape: tuple[int, ...]
-    target_shape: tuple[int, ...]
-    latitude: NDArray[np.float64] | None
-    longitude: NDArray[np.float64] | None
+    source: Centres
+    target: Centres
+
+    def used(self) -> NDArray[np.int64]:
+        """Return the source cells that some weight uses."""
+        return np.flatnonzero(np.bincount(self.matrix.columns, minlength=self.matrix.cells))
+
+    def in_order(self, order: NDArray[np.int64], plans: PlanCache) -> Sparse:
+        """Return the matrix for data that have source cell n at the place `order[n]`."""
+
+        def make() -> Sparse:
+            columns = narrowest(order[self.matrix.columns], self.matrix.cells)
+            return replace(self.matrix, columns=columns)
+
+        return plans.get(content_key(self.key, order), make)
 
 
 def read_weights(opened: Opened, check: Callable[[str, int], None], plans: PlanCache) -> Weights:
@@ -78,22 +94,40 @@ def read_weights(opened: Opened, check: Callable[[str, int], None], plans: PlanC
     source, target = (
         _shape(dataset, dims, size) for dims, size in zip(names[3:5], names[5:7], strict=True)
     )
-    terms = int(dataset[names[0]].size)
-    check("weights", _BYTES_A_TERM * terms + _BYTES_A_ROW * math.prod(target))
+    rows, cells, terms = math.prod(target), math.prod(source), int(dataset[names[0]].size)
+    known = any(name in dataset.variables for pair in _SOURCE for name in pair)
+    needs = _BYTES_A_TERM * terms + _BYTES_A_ROW * rows + known * _BYTES_A_CELL * cells
+    check("weights", needs)
     row, column = (_numbers(dataset, name) for name in names[:2])
-    values = real_values(dataset[names[2]])
-    if values.ndim == 2:
-        values = values[:, 0]
-    rows, cells = math.prod(target), math.prod(source)
+    values = _values(dataset, names[2], dataset[names[0]].dims)
     key = content_key("weights", row, column, values, rows, cells)
 
     def make() -> Sparse:
         whole = (_whole(row, names[0]) - 1, _whole(column, names[1]) - 1)
         return sparse(*whole, values, rows, cells)
 
-    matrix = plans.get(key, make)
-    latitude, longitude = _centres(dataset, matrix.rows)
-    return Weights(matrix, source, target, latitude, longitude)
+    return Weights(
+        key=key,
+        matrix=plans.get(key, make),
+        source=_source_centres(dataset, source),
+        target=_target_centres(dataset, target),
+    )
+
+
+def _values(dataset: xr.Dataset, name: str, links: tuple[Any, ...]) -> NDArray[np.float64]:
+    """Return the weights: of several for each link, the first, which multiplies the value."""
+    array = dataset[name]
+    method = text_of(dataset.attrs, "map_method")
+    if array.ndim == 2 and len({*array.dims} & {*links}) == 1:
+        array = array.transpose(*links, ...)
+        values = real_values(array)
+        if "bicubic" in method.lower() and values[:, 1:].any():
+            raise DatasetError(
+                f"The weights of '{method}' multiply gradients as well, which are not computed.",
+                hint="Make bilinear or conservative weights.",
+            )
+        return values[:, 0]
+    return real_values(array)
 
 
 def _numbers(dataset: xr.Dataset, name: str) -> NDArray[Any]:
@@ -137,15 +171,31 @@ def _shape(dataset: xr.Dataset, dims: str, size: str) -> tuple[int, ...]:
     )
 
 
-def _centres(
-    dataset: xr.Dataset, cells: int
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Return latitudes and longitudes in degrees, or None where the centres are no angles."""
-    for names in _CENTRES:
+def _target_centres(dataset: xr.Dataset, shape: tuple[int, ...]) -> Centres:
+    """Return centres in degrees, unknown where they are no angles."""
+    for names in _TARGET:
         if all(name in dataset.variables for name in names):
-            found = [dataset[name] for name in names]
-            if all(one.size == cells and is_angle(one) for one in found):
-                kinds = zip(found, (LATITUDE, LONGITUDE), strict=True)
-                latitude, longitude = (degrees(one, kind).reshape(-1) for one, kind in kinds)
-                return latitude, longitude
-    return None, None
+            both = [dataset[name] for name in names]
+            if all(one.size == math.prod(shape) and is_angle(one) for one in both):
+                lat, lon = degrees(both[0], LATITUDE), degrees(both[1], LONGITUDE)
+                return Centres(lat.reshape(-1), lon.reshape(-1), shape)
+    return Centres(None, None, shape)
+
+
+def _source_centres(dataset: xr.Dataset, shape: tuple[int, ...]) -> Centres:
+    """Return centres in degrees, unknown where they are no angles or all the same.
+
+    Weights can be applied without them, so nothing is refused.
+    """
+    found: list[NDArray[np.float64] | None] = [None, None]
+    for names in _SOURCE:
+        for place, (name, kind) in enumerate(zip(names, (LATITUDE, LONGITUDE), strict=True)):
+            if name not in dataset.variables or dataset[name].size != math.prod(shape):
+                continue
+            try:
+                found[place] = degrees(dataset[name], kind).reshape(-1)
+            except HaloclineError:
+                continue
+    if all(one is None or (one == one[0]).all() for one in found):
+        found = [None, None]
+    return Centres(found[0], found[1], shape)

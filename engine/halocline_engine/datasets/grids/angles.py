@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 
-__all__ = ["LATITUDE", "LONGITUDE", "degrees", "is_angle", "kind_of", "radians"]
+__all__ = ["LARGEST", "LATITUDE", "LONGITUDE", "degrees", "is_angle", "kind_of", "radians"]
 
 LATITUDE, LONGITUDE = "latitude", "longitude"
 
 _UNITS = re.compile(r"(?i)(?P<unit>deg(ree)?s?|°|rad(ian)?s?)[ _]?(?P<kind>north|east|n|e)?")
 #: The largest values, in degrees. Longitudes run to 180, 360 or, across a seam, somewhat farther.
-_LARGEST = {LATITUDE: 90.0, LONGITUDE: 720.0}
+LARGEST = {LATITUDE: 90.0, LONGITUDE: 720.0}
 #: What rounding to float32 may add.
 _ROUNDING = 1 + 1e-6
 
@@ -39,7 +39,7 @@ def kind_of(variable: xr.DataArray) -> str:
     said = {"n": LATITUDE, "e": LONGITUDE}.get(direction, "")
     standard = str(variable.attrs.get("standard_name", "")).strip()
     kinds = {one for one in (said, standard) if one}
-    return kinds.pop() if len(kinds) == 1 and kinds <= set(_LARGEST) else ""
+    return kinds.pop() if len(kinds) == 1 and kinds <= set(LARGEST) else ""
 
 
 def is_angle(variable: xr.DataArray) -> bool:
@@ -68,7 +68,7 @@ def degrees(variable: xr.DataArray, kind: str) -> NDArray[np.float64]:
 
 def _checked(variable: xr.DataArray, kind: str) -> tuple[NDArray[np.float64], bool]:
     """Return values, and whether they are radians and not degrees."""
-    values, limit = real_values(variable), _LARGEST[kind]
+    values, limit = real_values(variable), LARGEST[kind]
     finite = np.abs(values[~np.isnan(values)])
     largest = float(finite.max(initial=0.0))
     in_radians = _in_radians(variable, kind, largest)
@@ -95,7 +95,7 @@ def _in_radians(variable: xr.DataArray, kind: str, largest: float) -> bool:
             f" '{units}'.",
             hint="Convert them, and set their attribute 'units' to 'degrees' or 'radians'.",
         )
-    if largest <= math.radians(_LARGEST[kind]) * _ROUNDING:
+    if largest <= math.radians(LARGEST[kind]) * _ROUNDING:
         raise DatasetError(
             f"The {kind}s '{variable.name}' have no units, and values up to {largest:g} could be"
             " degrees or radians.",
