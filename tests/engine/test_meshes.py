@@ -333,8 +333,8 @@ def test_wrong_requests() -> None:
     broken["face_nodes"][3, 2] = 54
     assert message(mesh=broken) == (
         "Face 3 of the mesh has the node 54 in 'face_nodes', counted from 0, but there are 54 of"
-        " them. Set its attribute 'start_index' to the number of the first node, 0 or 1, and"
-        " '_FillValue' to the number that marks no node."
+        " them. Set its attribute 'start_index' to the number of the first node, 0 or 1, and write"
+        " -1 where a face has no further node."
     )
     flat = mesh.copy(deep=True)
     flat["lon"].attrs["units"] = flat["lat"].attrs["units"] = "m"

@@ -12,7 +12,7 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import number, several, text
-from halocline_engine.datasets.formats.attributes import text_of
+from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.mesh import Mesh, Points
 from halocline_engine.datasets.formats.mesh_reader import read_mesh
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history

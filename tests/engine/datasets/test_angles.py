@@ -36,6 +36,8 @@ def test_units(units: str) -> None:
         ({"units": "degreeE"}, "longitude"),
         ({"units": "radians", "standard_name": "longitude"}, "longitude"),
         ({"standard_name": "latitude"}, "latitude"),
+        ({"units": b" degrees_north"}, "latitude"),
+        ({"units": np.array(["degrees"]), "standard_name": "longitude "}, "longitude"),
         ({"units": "degrees", "standard_name": "grid_latitude"}, ""),
         ({"units": "degrees_east", "standard_name": "latitude"}, ""),
         ({"units": "degrees"}, ""),
@@ -43,7 +45,7 @@ def test_units(units: str) -> None:
         ({"units": "northern apples"}, ""),
     ],
 )
-def test_kinds(attributes: dict[str, str], kind: str) -> None:
+def test_kinds(attributes: dict[str, Any], kind: str) -> None:
     assert kind_of(xr.DataArray(np.zeros(3), dims="n", attrs=attributes)) == kind
 
 

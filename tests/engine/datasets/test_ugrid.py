@@ -247,8 +247,8 @@ def test_index_bases_that_are_none(value: Any) -> None:
 
 
 WAY = (
-    "Set its attribute 'start_index' to the number of the first node, 0 or 1, and '_FillValue' to"
-    " the number that marks no node."
+    "Set its attribute 'start_index' to the number of the first node, 0 or 1, and write -1 where a"
+    " face has no further node."
 )
 
 
@@ -264,11 +264,11 @@ def test_numbers_that_are_no_node() -> None:
     table[2, 1] = -1
     assert refusal(fan(table)) == (
         "Face 2 of the mesh has the node -1 in 'fn', counted from 0, and others behind it. If -1"
-        " marks no node, set its attribute '_FillValue' to it."
+        " marks no node, let it stand behind the nodes of its face."
     )
     assert refusal(fan([*LAST[:5], [3, 4, 3]])) == (
-        "Face 5 of the mesh has 2 different nodes in 'fn', expected at least 3. Remove faces"
-        " without an area, and check its attributes 'start_index' and '_FillValue'."
+        "Face 5 of the mesh has 2 different nodes in 'fn', expected at least 3. Leave faces"
+        " without an area out, and check its attributes 'start_index' and '_FillValue'."
     )
     assert refusal(fan(LAST).expand_dims(time=2).pipe(_only_nodes)) == (
         "The nodes of faces 'fn' of the mesh 'mesh' must have two dimensions, got"

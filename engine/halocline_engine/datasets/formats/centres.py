@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.grids.angles import LARGEST, LATITUDE, LONGITUDE, degrees, kind_of
 from halocline_engine.errors import DatasetError, FieldError, HaloclineError
 
@@ -155,7 +156,10 @@ def _flat(
     except DatasetError:
         # Without units, small numbers may be radians as well: those called latitude are degrees.
         values = np.asarray(item.values, np.float64)
-        if item.attrs.get("units") or not np.nanmax(np.abs(values), initial=0) <= LARGEST[kind]:
+        if (
+            text_of(item.attrs, "units")
+            or not np.nanmax(np.abs(values), initial=0) <= LARGEST[kind]
+        ):
             return None
     except HaloclineError:
         return None

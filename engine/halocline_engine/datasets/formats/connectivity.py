@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.formats.attributes import whole_of
+from halocline_engine.datasets.attributes import whole_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.whole import first_fraction, whole_numbers
 
@@ -74,7 +74,7 @@ def corners_of(array: xr.DataArray, nodes: int) -> _Whole:
         raise DatasetError(
             f"Face {face} of the mesh has {int(different[face])} different nodes in"
             f" '{array.name}', expected at least {_LEAST_NODES}.",
-            hint="Remove faces without an area, and check its attributes 'start_index' and"
+            hint="Leave faces without an area out, and check its attributes 'start_index' and"
             " '_FillValue'.",
         )
     return corners
@@ -156,11 +156,11 @@ def _refuse_no_node(
         raise DatasetError(
             f"Face {face} of the mesh has the node {number} in '{array.name}', {base}, and others"
             " behind it.",
-            hint=f"If {number} marks no node, set its attribute '_FillValue' to it.",
+            hint=f"If {number} marks no node, let it stand behind the nodes of its face.",
         )
-    hint = "Set its attribute 'start_index' to the number of the first node, 0 or 1"
     raise DatasetError(
         f"Face {face} of the mesh has the node {number} in '{array.name}', {base}, but there are"
         f" {nodes} of them.",
-        hint=f"{hint}, and '_FillValue' to the number that marks no node.",
+        hint="Set its attribute 'start_index' to the number of the first node, 0 or 1, and write -1"
+        " where a face has no further node.",
     )

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.formats.attributes import text_of
+from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.connectivity import drop_repeats, whole_table
 from halocline_engine.datasets.formats.mesh import Mesh, unit_vectors
 from halocline_engine.datasets.formats.ugrid import read_ugrid, topologies_of

@@ -14,6 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import text
+from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.variables import values_of, variable_of
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.whole import whole_numbers
@@ -50,7 +51,7 @@ def ragged_of(dataset: xr.Dataset, row_size: str) -> Ragged:
             hint="A contiguous ragged array has one, with the attribute 'sample_dimension'.",
         )
     counts = variable_of(dataset, row_size)
-    along = str(counts.attrs.get("sample_dimension", ""))
+    along = text_of(counts.attrs, "sample_dimension")
     if counts.ndim != 1 or counts.dtype.kind not in "iu":
         raise FieldError(
             f"Count variable '{row_size}' must have one dimension and whole numbers, got"

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.formats.attributes import names_of, text_of, whole_of
+from halocline_engine.datasets.attributes import names_of, text_of, whole_of
 from halocline_engine.datasets.formats.connectivity import corners_of
 from halocline_engine.datasets.formats.mesh import Mesh, join_places, unit_vectors
 from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, kind_of, radians

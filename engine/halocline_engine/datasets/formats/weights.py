@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.formats.attributes import text_of
+from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.centres import Centres
 from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, degrees, is_angle
 from halocline_engine.datasets.stores.source import Opened

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 
@@ -37,7 +38,7 @@ def kind_of(variable: xr.DataArray) -> str:
     match = _UNITS.fullmatch(_units(variable))
     direction = str((match and match["kind"]) or "").lower()[:1]
     said = {"n": LATITUDE, "e": LONGITUDE}.get(direction, "")
-    standard = str(variable.attrs.get("standard_name", "")).strip()
+    standard = text_of(variable.attrs, "standard_name")
     kinds = {one for one in (said, standard) if one}
     return kinds.pop() if len(kinds) == 1 and kinds <= set(LARGEST) else ""
 
@@ -105,4 +106,4 @@ def _in_radians(variable: xr.DataArray, kind: str, largest: float) -> bool:
 
 
 def _units(variable: xr.DataArray) -> str:
-    return str(variable.attrs.get("units", "")).strip()
+    return text_of(variable.attrs, "units")
