@@ -87,7 +87,9 @@ def regrid(
     -----
     Terms are added in double precision in the order of the file, so every target gives the same
     bits. Blocks have the whole grid. With 'renormalise', a target cell is also NaN where the
-    weights, or those of the cells that are not missing, sum to 0 or have different signs.
+    weights, or those of the cells that are not missing, sum to 0 or have different signs. Where the
+    weights hold the centres of the source cells, these are matched with latitude and longitude of
+    the dataset, whose cells may be in any order; other cells are refused.
 
     Examples
     --------
