@@ -29,6 +29,7 @@ _CODECS_V3 = {
 _CODECS_V2 = {
     "zstd", "blosc", "gzip", "zlib", "lz4", "bz2", "shuffle", "delta", "fixedscaleoffset", "crc32",
 }  # fmt: skip
+_TEXTS = "vlen-utf8"  # of texts of any length, and of nothing else
 _MOST_DIMENSIONS = 16
 _LARGEST_DOCUMENT = 16 * 2**20
 _MOST_VALUES = 500_000  # of a document; the smallest ones take 30 times their text
@@ -151,21 +152,33 @@ def _check_codecs_v3(at: _At, codecs: object) -> None:
 def _check_array_v2(at: _At, document: _Json) -> None:
     if document.get("zarr_format") != 2:
         raise at.refuse("must be of Zarr format 2")
-    dtype = document.get("dtype")
-    if not isinstance(dtype, str) or not _DTYPES_V2.fullmatch(dtype):
-        raise at.refuse(f"has data type '{_short(dtype)}', which is not read", _DTYPE_HINT)
-    length = re.search(r"[0-9]+", dtype)
-    itemsize = int(length.group()) * (4 if "U" in dtype else 1) if length else 8
-    shape = _sizes(at, "shape", document.get("shape"))
-    _check_chunks(at, shape, _sizes(at, "chunks", document.get("chunks")), itemsize)
     filters: object = document.get("filters") or []
     if not isinstance(filters, list):
         raise at.refuse("has filters that are not a list")
+    names = [_id_of(codec) for codec in cast("list[object]", filters)]
+    is_text = document.get("dtype") == "|O" and names == [_TEXTS]
+    itemsize = _BYTES_OF_STRING if is_text else _itemsize_v2(at, document.get("dtype"))
+    shape = _sizes(at, "shape", document.get("shape"))
+    _check_chunks(at, shape, _sizes(at, "chunks", document.get("chunks")), itemsize)
     compressor = document.get("compressor")
-    for codec in [*cast("list[object]", filters), *([] if compressor is None else [compressor])]:
-        name = cast("_Json", codec).get("id") if isinstance(codec, dict) else codec
+    for name in [
+        *([] if is_text else names),
+        *([] if compressor is None else [_id_of(compressor)]),
+    ]:
         if not _is_one_of(name, _CODECS_V2):
             raise at.refuse(f"uses codec '{_short(name)}', which is not read", _CODEC_HINT)
+
+
+def _id_of(codec: object) -> object:
+    """Give the name of a codec of the second format."""
+    return _members(codec).get("id") if isinstance(codec, dict) else codec
+
+
+def _itemsize_v2(at: _At, dtype: object) -> int:
+    if not isinstance(dtype, str) or not _DTYPES_V2.fullmatch(dtype):
+        raise at.refuse(f"has data type '{_short(dtype)}', which is not read", _DTYPE_HINT)
+    length = re.search(r"[0-9]+", dtype)
+    return int(length.group()) * (4 if "U" in dtype else 1) if length else 8
 
 
 def _sizes(at: _At, name: str, sizes: object) -> tuple[int, ...]:
@@ -204,5 +217,5 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_DTYPE_HINT = "Booleans, integers, floats, complex numbers, times and fixed-length text are read."
+_DTYPE_HINT = "Booleans, integers, floats, complex numbers, times and text are read."
 _CODEC_HINT = "Store it with zstd, blosc, gzip, zlib or lz4, or without compression."

@@ -32,6 +32,7 @@ _PIPELINE = "codec_pipeline.path"
 _SLACK = 2**20
 #: Bytes of text that one chunk may hold: its length is in the chunk alone.
 _MOST_TEXT = 2**28
+_TEXTS = "vlen-utf8"
 #: What filters may make of a number in between: one byte may have been eight.
 _FILTERED = 8
 _opening = threading.Lock()
@@ -66,6 +67,10 @@ class BoundedPipeline(CODEC_PIPELINE):
             exact = left == 0 and _name(last) == "bytes"
             most = [_most(spec, exact=exact) for spec in specs]
             batch = await _device_decoding(codec, list(zip(batch, stage_specs, most, strict=True)))
+        if _name(last) == _TEXTS:
+            for data in batch:
+                if data is not None:
+                    decoded(_TEXTS, _bytes_of(data.as_numpy_array()), _MOST_TEXT)
         batch = await last.decode(zip(batch, specs, strict=True))
         for codec, stage_specs in arrays[::-1]:
             batch = await codec.decode(zip(batch, stage_specs, strict=True))
@@ -135,7 +140,7 @@ class _BoundedCodec:
 
 
 def _name(codec: Any) -> str:
-    return str(codec.to_dict()["name"]).removeprefix("numcodecs.")
+    return str(codec.to_dict().get("name", "")).removeprefix("numcodecs.")
 
 
 def _most(spec: Any, *, exact: bool) -> int:

@@ -21,6 +21,8 @@ __all__ = ["decoded"]
 
 _GZIP = 31  # zlib's `wbits` for its header
 _ZLIB = 15
+#: Bytes of a length in a chunk of texts.
+_WORD = 4
 #: What a Zstandard frame without a size may seem to hold beyond what it does: blocks that were
 #: flushed before they were full.
 _SLACK = 2**20
@@ -56,6 +58,9 @@ def decoded(codec: str, packed: NDArray[np.uint8], most: int) -> bytes | None:
 
 
 def _check(codec: str, packed: NDArray[np.uint8], most: int) -> None:
+    if codec == "vlen-utf8":
+        _check_texts(packed)
+        return
     said = decoded_size(codec, packed)
     if codec == "zstd" and said is None:
         # The frame does not say, as streams do not; its blocks tell how much they can hold.
@@ -63,6 +68,14 @@ def _check(codec: str, packed: NDArray[np.uint8], most: int) -> None:
         said = held if held > 2 * most + _SLACK else None
     if said is not None and said > most:
         raise _too_large(said, most)
+
+
+def _check_texts(packed: NDArray[np.uint8]) -> None:
+    """Compare the number of texts with the bytes that hold them: the length of each takes four."""
+    count = int.from_bytes(packed[:_WORD].tobytes(), "little")
+    most = max(0, packed.size - _WORD) // _WORD
+    if count > most:
+        raise Corrupt(f"it has {count} texts, where its bytes hold at most {most}")
 
 
 def _streamed(packed: NDArray[np.uint8], most: int, made: Callable[[], _Decoder]) -> bytes:
