@@ -96,10 +96,6 @@ class Resolver:
                 return self._job(rest, owner)
             case "file" if rest != "":
                 return self._file(_path_of(reference))
-            case _ if _SCHEME.match(reference):
-                raise DatasetRefused(
-                    f"Datasets cannot be read from scheme '{scheme}:'.", hint=_HINT
-                )
             case _:
                 return self._file(reference)
 
@@ -161,6 +157,9 @@ class Resolver:
                 )
             if resolved.exists():
                 return resolved
+        if _SCHEME.match(text):  # names of files may have colons
+            scheme = text.partition(":")[0]
+            raise DatasetRefused(f"Datasets cannot be read from scheme '{scheme}:'.", hint=_HINT)
         raise DatasetRefused(
             f"There is no dataset '{text}' under the folders that may be read.",
             hint="GET /datasets lists what is there. The client uploads a file that it finds where "
