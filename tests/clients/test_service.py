@@ -119,17 +119,22 @@ def test_what_is_needed() -> None:
         {"a": ("x", [1.0]), "b": ("x", ["t"]), "c": ("x", np.array([{}], object))},
         coords={"odd": ("x", np.array([[1]], object)[0])},
     )
-    assert set(needed(dataset, ["a", "nothing"]).variables) == {"a"}
-    assert set(needed(dataset, ["a", "b"]).variables) == {"a", "b"}
+    assert set(needed(dataset, ["a", "nothing"]).variables) == {"a", "odd"}
+    assert set(needed(dataset, ["a", "b"]).variables) == {"a", "b", "odd"}
     with pytest.raises(FieldError) as lacking:
         needed(dataset, ["a", "bb"], complete=True)
     assert str(lacking.value) == "The dataset has no variable 'bb'. Did you mean 'b'?"
+
+
+def test_what_no_store_can_hold_is_refused_before_it_is_sent(client: Client) -> None:
+    before = client.uploads.list()
     with pytest.raises(DatasetError) as caught:
-        needed(dataset, [])
+        client.upload(xr.Dataset({"c": ("x", np.array([{}], object))}))
     assert str(caught.value) == (
-        "The variable 'c' has the type 'object', which cannot be uploaded. Leave it out with "
-        "'dataset.drop_vars', or name the variables with 'fields'."
+        "The variable 'c' has values of type 'dict', which no store can hold. Convert them to"
+        " numbers or texts, or drop it, before the run."
     )
+    assert client.uploads.list() == before
 
 
 def test_a_result_can_be_the_next_jobs_dataset(client: Client, sea: xr.Dataset) -> None:

@@ -1,41 +1,20 @@
 """Names of results: valid in a store, and not taken.
 
-An array of a Zarr store is a folder of its name, and a part of an address where the store is read
-over HTTP. What is no plain name of a folder would end up elsewhere, or nowhere, and what addresses
-mean something else by would be read as if it were not there. Such a name is refused for results in
-memory as well.
+A name that no array of a store may have is refused for results in memory as well.
 """
 
 from __future__ import annotations
 
-import re
 import reprlib
 from collections.abc import Collection, Mapping, Sequence
 
 from halocline_engine.analysis.named import used_fields
 from halocline_engine.arguments import names, text
+from halocline_engine.datasets.storing.array_names import storable
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.nodes import Program
 
 __all__ = ["check_results", "check_written", "result_name", "solution_names", "storable"]
-
-#: Bytes of a name, which file systems allow 255 of, with room for what is put behind it.
-_LONGEST = 240
-#: What stores call a file of their own; others begin with a dot.
-_FILE = "zarr.json"
-#: What parts of paths and addresses do not stand for themselves.
-_APART = re.compile(r"[/\\:?#]|%[0-9A-Fa-f]{2}")
-
-
-def storable(name: str) -> bool:
-    """Whether an array of a store may have a name.
-
-    >>> [storable(name) for name in ("t", "sea surface", "a/b", "..", "", "zarr.json", "t" * 241)]
-    [True, True, False, False, False, False, False]
-    """
-    if not name.isprintable() or _APART.search(name):
-        return False
-    return name not in ("", _FILE) and name[0] != "." and len(name.encode()) <= _LONGEST
 
 
 def result_name(given: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from zarr.abc.store import (
     ByteRequest,
@@ -34,10 +34,10 @@ __all__ = ["ResultStore", "open_store"]
 
 def open_store(settings: Settings, url: str) -> xr.Dataset:
     """Open the Zarr store at an address of a service, without reading its arrays."""
-    import xarray as xr
+    from halocline_engine.datasets.storing.opening import open_zarr
 
     store = ResultStore(Connection(settings), url)
-    return cast("Any", xr).open_zarr(store, chunks=None, consolidated=True, zarr_format=3)
+    return open_zarr(store, consolidated=True, zarr_format=3)
 
 
 class ResultStore(Store):

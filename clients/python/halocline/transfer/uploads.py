@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import difflib
 import tempfile
-import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 from urllib.parse import quote
-
-import numpy as np
 
 from halocline.connection import Connection
 from halocline.errors import ArgumentError, DatasetError, FieldError
@@ -55,7 +52,8 @@ class HasResult(Protocol):
 
 DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path"
 
-_KINDS = "biufcmMUT"
+#: What references begin with; other names with colons are those of files.
+_REFERENCES = ("upload:", "job:", "file:", "http://", "https://")
 #: Packages that read files with these first bytes.
 _READERS: Mapping[bytes, tuple[str, ...]] = {
     b"CDF": ("netCDF4", "scipy"),
@@ -116,11 +114,11 @@ def reference(
 ) -> str:
     """Return a reference that the service understands, uploading the dataset if it is here.
 
-    An xarray object is uploaded. A Job is its result. A string that begins with a scheme
-    (`upload:`, `job:`, `file:`) is a reference already. Any other `str` or `Path` is a path: if it
-    exists here, it is opened here and uploaded; if not, it is sent as it stands, for the service
-    to find below its own roots. Only `variables` are uploaded where the dataset has any of them,
-    and all of it otherwise. With `complete`, it must have all of them.
+    An xarray object is uploaded. A Job is its result. A string that begins with
+    `upload:`, `job:`, `file:` or `http` is a reference already. Any other `str` or `Path` is a
+    path: if it exists here, it is opened here and uploaded; if not, it is sent as it stands, for
+    the service to find below its own roots. Only `variables` are uploaded where the dataset has any
+    of them, and all of it otherwise. With `complete`, it must have all of them.
     """
     import xarray as xr
 
@@ -137,7 +135,7 @@ def reference(
             hint="Write for example xr.Dataset({'t': (('y', 'x'), array)}).",
         )
     named = str(dataset)
-    if isinstance(dataset, str) and _has_scheme(named):
+    if isinstance(dataset, str) and named.startswith(_REFERENCES):
         return _named_by(connection, named)
     if not Path(named).expanduser().exists():
         return named
@@ -195,7 +193,13 @@ def upload(
     memory can be sent. With `keep` it stays until it is removed; else it goes with the last job
     that reads it.
     """
-    chosen = needed(dataset, variables, complete=complete)
+    from halocline_engine.datasets.storing.attributes import drop_decoding_attributes
+    from halocline_engine.datasets.storing.checks import check_storable, warn_of_left_out
+    from halocline_engine.datasets.storing.writing import load_objects
+
+    chosen = load_objects(needed(dataset, variables, complete=complete))
+    check_storable(chosen, DatasetError)
+    warn_of_left_out(drop_decoding_attributes(chosen)[1])
     with tempfile.TemporaryDirectory(prefix="halocline-") as folder:
         root = Path(folder) / "data.zarr"
         _write(chosen, root)
@@ -207,13 +211,9 @@ def _write(dataset: xr.Dataset, root: Path) -> None:
 
     The service adds the consolidated metadata.
     """
-    from zarr.errors import UnstableSpecificationWarning
+    from halocline_engine.datasets.storing.writing import store_values
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSpecificationWarning)
-        cast("Any", _evenly_chunked(dataset).drop_encoding()).to_zarr(
-            root, mode="w", zarr_format=3, consolidated=False
-        )
+    store_values(_evenly_chunked(dataset), root)
 
 
 def _evenly_chunked(dataset: xr.Dataset) -> xr.Dataset:
@@ -231,11 +231,10 @@ def _evenly_chunked(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False) -> xr.Dataset:
-    """Return the part of a dataset that a job needs; raise DatasetError for what cannot be sent.
+    """Return the part of a dataset that a job needs.
 
     The part is those `variables` that the dataset has, with their coordinates, or all of it where
-    it has none of them; with `complete`, one that it lacks is a FieldError. Coordinates that hold
-    other objects than numbers, times and text are left out; a variable that holds them is an error.
+    it has none of them; with `complete`, one that it lacks is a FieldError.
     """
     wanted = list(dict.fromkeys(variables))
     present = [name for name in wanted if name in dataset.variables]
@@ -244,16 +243,7 @@ def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = Fa
         raise FieldError(
             f"The dataset has no variable '{lacking}'.", hint=_near(lacking, dataset.variables)
         )
-    chosen = dataset[present] if present else dataset
-    odd = [str(name) for name in chosen.variables if not _can_be_sent(chosen.variables[name])]
-    wrong = [name for name in odd if name in chosen.data_vars]
-    if wrong:
-        raise DatasetError(
-            f"The variable '{wrong[0]}' has the type '{chosen[wrong[0]].dtype}', which cannot be "
-            "uploaded.",
-            hint="Leave it out with 'dataset.drop_vars', or name the variables with 'fields'.",
-        )
-    return chosen.drop_vars(odd)
+    return dataset[present] if present else dataset
 
 
 def _near(name: str, known: Iterable[object]) -> str:
@@ -265,16 +255,6 @@ def _near(name: str, known: Iterable[object]) -> str:
     return f"There are {', '.join(repr(one) for one in names)}." if names else ""
 
 
-def _can_be_sent(variable: Any) -> bool:
-    """Whether a variable holds numbers, truth values, times or text."""
-    if variable.dtype.kind in _KINDS:
-        return True
-    if variable.dtype != np.dtype("O") or not variable.size:
-        return False
-    first = variable[(0,) * variable.ndim].values.item()
-    return isinstance(first, str) or hasattr(first, "calendar")
-
-
 def _named(array: xr.DataArray) -> xr.Dataset:
     if array.name is None:
         raise DatasetError(
@@ -282,12 +262,6 @@ def _named(array: xr.DataArray) -> xr.Dataset:
             hint="Give it one with 'array.rename(...)', the name of the program's parameter.",
         )
     return array.to_dataset()
-
-
-def _has_scheme(text: str) -> bool:
-    """Whether a string begins with `word:`; one letter is a drive and no scheme."""
-    scheme, colon, _ = text.partition(":")
-    return bool(colon) and len(scheme) > 1 and scheme.isalnum()
 
 
 def _check_readable(path: Path) -> None:
@@ -315,6 +289,8 @@ def opened(path: Path) -> xr.Dataset:
     """Open a file or a Zarr store that is here, without reading its arrays."""
     import xarray as xr
 
+    from halocline_engine.datasets.storing.opening import decode, open_zarr
+
     _check_readable(path)
     if path.is_dir() and not any((path / name).exists() for name in _ROOTS):
         raise DatasetError(
@@ -323,8 +299,9 @@ def opened(path: Path) -> xr.Dataset:
         )
     try:
         if path.is_dir():
-            return cast("Any", xr).open_zarr(path, chunks=None)
-        return cast("Any", xr).open_dataset(path)
+            return open_zarr(path)
+        raw = cast("Any", xr).open_dataset(path, decode_cf=False, create_default_indexes=False)
+        return decode(raw)
     except (OSError, ValueError, KeyError) as error:
         if _UNKNOWN in str(error):
             raise DatasetError(

@@ -16,15 +16,23 @@ from halocline_engine.datasets.dask_blocks import with_checked_blocks
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.grids.conventions import attributes_of as all_attributes
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
-from halocline_engine.datasets.stores.storability import not_storable
-from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
+from halocline_engine.datasets.storing.attributes import drop_decoding_attributes
+from halocline_engine.datasets.storing.checks import (
+    check_storable,
+    check_values,
+    warn_of_left_out,
+)
+from halocline_engine.datasets.storing.opening import open_zarr
+from halocline_engine.datasets.storing.writing import store_values
+from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.datasets.variables import is_distinct
-from halocline_engine.errors import DatasetError, HaloclineError
+from halocline_engine.errors import DatasetError, HaloclineError, OutputError
 
 __all__ = [
     "add_attributes",
     "assemble",
     "attributes_of",
+    "check_result",
     "consolidate",
     "create_result",
     "frame_of",
@@ -34,7 +42,6 @@ __all__ = [
 ]
 
 _REFERENCES = ("grid_mapping", "bounds", "ancillary_variables", "cell_measures")
-_TIME_ENCODING = ("units", "calendar")
 
 
 def history_line(program: str, steps: int, now: dt.datetime, version: str) -> str:
@@ -60,8 +67,9 @@ def frame_of(dataset: xr.Dataset, uses: Sequence[FieldUse], history: str) -> xr.
     names = [cast("str", name) for name in dataset.coords]
     whole = [name for name in names if is_distinct(dataset, name)]
     kept = {name: dataset[name] for name in whole if set(dataset[name].dims) <= dims}
-    sources = [attributes_of(dataset, use, uses) for use in uses if use.result]
-    for name in _referred([*sources, *map(all_attributes, kept.values())]):
+    for name in _referred(
+        [*attributes_of(dataset, uses).values(), *map(all_attributes, kept.values())]
+    ):
         if name in dataset.variables and name not in written and is_distinct(dataset, name):
             kept[name] = dataset[name]
     part = dataset[list(kept)]
@@ -70,7 +78,12 @@ def frame_of(dataset: xr.Dataset, uses: Sequence[FieldUse], history: str) -> xr.
     return frame.assign_attrs(history=f"{history}\n{older}".rstrip())
 
 
-def attributes_of(dataset: xr.Dataset, use: FieldUse, uses: Sequence[FieldUse]) -> dict[str, Any]:
+def attributes_of(dataset: xr.Dataset, uses: Sequence[FieldUse]) -> dict[str, Mapping[str, Any]]:
+    """Return the attributes of all results by their variables."""
+    return {use.variable: _attributes(dataset, use, uses) for use in uses if use.result}
+
+
+def _attributes(dataset: xr.Dataset, use: FieldUse, uses: Sequence[FieldUse]) -> dict[str, Any]:
     """Return the attributes of a result: of its variable, or of the input that it feeds."""
     match use.role:
         case Role.IN_PLACE:
@@ -83,59 +96,75 @@ def attributes_of(dataset: xr.Dataset, use: FieldUse, uses: Sequence[FieldUse]) 
 
 
 def assemble(
-    dataset: xr.Dataset,
     frame: xr.Dataset,
     uses: Sequence[FieldUse],
     arrays: Mapping[str, NDArray[Any]],
+    attributes: Mapping[str, Mapping[str, Any]],
 ) -> xr.Dataset:
-    """Return the result with its values in memory; `arrays` are named as the variables.
+    """Return the result with its values in memory.
 
-    Coordinates are read, as a result must not change or go when its input does.
+    `arrays` and `attributes` are named as the variables. Coordinates are read, as a result must not
+    change or go when its input does.
     """
     results = {
-        use.variable: (use.dims, arrays[use.variable], attributes_of(dataset, use, uses))
+        use.variable: (use.dims, arrays[use.variable], dict(attributes.get(use.variable, {})))
         for use in uses
         if use.result
     }
     return _read(frame).assign(results)
 
 
+def check_result(
+    frame: xr.Dataset,
+    uses: Sequence[FieldUse],
+    grid: Grid,
+    attributes: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Raise `OutputError` where a result cannot be stored, and warn of attributes that cannot.
+
+    Values of coordinates that are not in memory are not read.
+    """
+    planned = _without_values(frame, uses, grid, attributes)
+    check_storable(planned, OutputError)
+    warn_of_left_out(drop_decoding_attributes(planned)[1])
+
+
 def create_result(
     path: Path,
-    dataset: xr.Dataset,
     frame: xr.Dataset,
     uses: Sequence[FieldUse],
     grid: Grid,
     chunks: Mapping[str, Mapping[str, int]],
+    attributes: Mapping[str, Mapping[str, Any]],
     plain: Sequence[str] = (),
 ) -> None:
     """Create a Zarr store with everything but the values of the results, which come later.
 
-    Encodings of the source are dropped, but for the units and calendars of times; the values are
-    stored as they were computed, and those of the results that `plain` names are not compressed.
+    Results that `plain` names are not compressed. `store_values` says what is stored of `frame`
+    and of the `attributes` of results.
     """
-    results = [use for use in uses if use.result]
-    lazy = {
-        use.variable: (use.dims, _no_values(use, grid), attributes_of(dataset, use, uses))
-        for use in results
-    }
     encoding: dict[str, dict[str, Any]] = {
         use.variable: {
             "chunks": tuple(chunks[use.name][dim] for dim in use.dims),
             "_FillValue": None,
             **({"compressors": ()} if use.name in plain else {}),
         }
-        for use in results
+        for use in uses
+        if use.result
     }
     # Only the results come later: what Dask holds of the coordinates is computed now.
-    clean = _clean(_read(frame)).assign(lazy)
-    with full_disk(path), warnings.catch_warnings():
-        # Zarr warns of what its third format has no word for yet: strings, consolidated metadata.
-        warnings.simplefilter("ignore")
+    read = _read(frame)
+    with full_disk(path):
         try:
-            store_dataset(clean, path, compute=False, encoding=encoding)
+            check_values(read, OutputError)
+            whole = _without_values(read, uses, grid, attributes)
+            store_values(whole, path, compute=False, encoding=encoding)
         except (NotImplementedError, TypeError, ValueError) as error:
-            raise not_storable(error) from error
+            raise OutputError(
+                "The coordinates and attributes cannot be stored as Zarr:"
+                f" {str(error).rstrip('. ')}.",
+                hint="Drop or convert them before the run.",
+            ) from error
 
 
 def consolidate(path: Path) -> None:
@@ -156,13 +185,25 @@ def open_result(path: Path) -> xr.Dataset:
     """Open a result lazily."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return XARRAY.open_zarr(path, chunks=None, consolidated=True)
+        return open_zarr(path, consolidated=True)
 
 
-def in_memory_copy(result: xr.Dataset) -> xr.Dataset:
-    """Return a result that needs its store no more."""
+def in_memory_copy(
+    result: xr.Dataset, frame: xr.Dataset, attributes: Mapping[str, Mapping[str, Any]]
+) -> xr.Dataset:
+    """Return a result that needs its store no more.
+
+    The store has no more than values: coordinates are those of `frame`, and `attributes` those of
+    the variables.
+    """
     with result:
-        return cast(Any, result).load()
+        loaded = cast(Any, result).load()
+    made = {
+        name: (one.dims, one.values, dict(attributes.get(name, {})))
+        for name, one in loaded.data_vars.items()
+    }
+    whole = cast(Any, _read(frame)).assign_coords(loaded.coords)
+    return whole.assign(made).assign_attrs(loaded.attrs)
 
 
 def _read(frame: xr.Dataset) -> xr.Dataset:
@@ -179,20 +220,24 @@ def _read(frame: xr.Dataset) -> xr.Dataset:
         ) from error
 
 
+def _without_values(
+    frame: xr.Dataset,
+    uses: Sequence[FieldUse],
+    grid: Grid,
+    attributes: Mapping[str, Mapping[str, Any]],
+) -> xr.Dataset:
+    """Return the result with variables that have no values yet."""
+    results = {
+        use.variable: (use.dims, _no_values(use, grid), dict(attributes.get(use.variable, {})))
+        for use in uses
+        if use.result
+    }
+    return frame.assign(results)
+
+
 def _no_values(use: FieldUse, grid: Grid) -> Any:
     shape = tuple(grid.size_of(dim) for dim in use.dims)
     return cast(Any, dask.array).zeros(shape, chunks=shape, dtype=use.dtype)
-
-
-def _clean(frame: xr.Dataset) -> xr.Dataset:
-    clean = frame.drop_encoding()
-    for name, variable in frame.variables.items():
-        encoding = {
-            key: variable.encoding[key] for key in _TIME_ENCODING if key in variable.encoding
-        }
-        clean[name].encoding.update(encoding)
-        clean[name].attrs = all_attributes(variable)
-    return clean
 
 
 def _referred(attributes: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -29,11 +29,12 @@ from halocline_engine.datasets.decoding.corruption import read_chunked, read_who
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.census import refuse_many_chunks
 from halocline_engine.datasets.stores.netcdf import open_netcdf
+from halocline_engine.datasets.storing.opening import open_zarr
+from halocline_engine.datasets.storing.writing import store_values
 from halocline_engine.datasets.untyped import (
     XARRAY,
     ZARR,
     is_on_device,
-    store_dataset,
     variable_data,
 )
 from halocline_engine.errors import CapacityError, DatasetError, HaloclineError
@@ -260,9 +261,7 @@ def _telling(folder: str) -> Iterator[str]:
 def _open_zarr(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
     with warnings.catch_warnings(), bounded_decoding():
         warnings.simplefilter("ignore")
-        return XARRAY.open_dataset(
-            path, engine="zarr", chunks=None, cache=False, consolidated=False
-        )
+        return open_zarr(path, cache=False, consolidated=False)
 
 
 @functools.lru_cache(maxsize=8)
@@ -277,25 +276,24 @@ def _values(dataset: xr.Dataset, name: str, region: Region) -> NDArray[Any]:
 def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
     """Write some variables of a dataset to a new store, for other processes to read; return it."""
     plain = xr.Dataset({name: _on_host(dataset, name) for name in dict.fromkeys(names)})
-    encoding = {name: {"_FillValue": None} for name in plain.data_vars}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            store_dataset(plain.drop_encoding(), path, encoding=encoding)
-        except (HaloclineError, MemoryError):
-            raise
-        except Exception as error:  # whatever the user's readers and functions do
-            with full_disk(path):
-                if isinstance(error, OSError) and _is_of(path, error):
-                    raise
-            named = ", ".join(f"'{name}'" for name in plain.data_vars)
-            raise unreadable(f"{named} of the dataset", error) from error
+    try:
+        store_values(plain, path)
+    except (HaloclineError, MemoryError):
+        raise
+    except Exception as error:  # whatever the user's readers and functions do
+        with full_disk(path):
+            if isinstance(error, OSError) and _is_of(path, error):
+                raise
+        named = ", ".join(f"'{name}'" for name in plain.data_vars)
+        raise unreadable(f"{named} of the dataset", error) from error
     return ZarrStore(str(path), _stamp(path))
 
 
 def _on_host(dataset: xr.Dataset, name: str) -> xr.Variable:
+    """Return the values of a variable, without its attributes."""
     variable = variable_data(dataset, name)
-    return variable.copy(data=variable.data.get()) if is_on_device(dataset, name) else variable
+    data = variable.data.get() if is_on_device(dataset, name) else variable.data
+    return XARRAY.Variable(variable.dims, data)
 
 
 def _is_of(path: Path, error: OSError) -> bool:

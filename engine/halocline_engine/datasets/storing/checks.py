@@ -1,115 +1,169 @@
-"""Storability of a result with its coordinates and attributes, checked before any work.
+"""Storability of values in memory, checked before any work.
 
-Names, types and attributes are tried in a store in memory, with one value of each type, so that
-nothing of the dataset is read.
+Names, types and attributes are tried in a store in memory. Of what is computed, or read from
+elsewhere, nothing is touched.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import reprlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 
-from halocline_engine.datasets.untyped import ZARR, store_dataset
-from halocline_engine.errors import OutputError
+from halocline_engine.datasets.storing.array_names import storable
+from halocline_engine.datasets.storing.attributes import LeftOut, is_time, json_form
+from halocline_engine.datasets.storing.opening import open_zarr
+from halocline_engine.datasets.storing.writing import is_in_memory, store_values
+from halocline_engine.datasets.untyped import ZARR
 
-__all__ = ["check_frame", "not_storable"]
+__all__ = ["Refuse", "check_storable", "check_values", "warn_of_left_out"]
 
+#: Makes an error of a sentence and a `hint`.
+Refuse = Callable[..., Exception]
+
+_XARRAY: Any = xr
+_OWN = ("halocline", "halocline_engine", "halocline_service")
+_RENAME = "Rename or drop it before the run."
 _CONVERT = "Convert them to numbers or texts, or drop it, before the run."
+_FAILURES = (NotImplementedError, TypeError, ValueError)
 
 
-def check_frame(frame: xr.Dataset, attributes: Iterable[Mapping[str, Any]]) -> None:
-    """Raise `OutputError` where the result without its variables cannot be stored.
-
-    `attributes` are those of the variables.
-    """
-    for name in frame.variables:
-        _check_name(name)
-        _check_type(str(name), frame[name])
-    for name, index in cast("Any", frame.xindexes).items():
+def check_storable(dataset: xr.Dataset, refuse: Refuse) -> None:
+    """Raise what `refuse` makes where a store cannot hold a dataset of memory as it is."""
+    for name, variable in dataset.variables.items():
+        what = _named(dataset, name)
+        if not isinstance(name, str) or not storable(name):
+            raise refuse(
+                f"{what} cannot be stored, as its name is no name of an array in a store.",
+                hint=_RENAME,
+            )
+        _check_type(what, variable, refuse)
+    for name, index in cast("Any", dataset.xindexes).items():
         if isinstance(index, xr.indexes.PandasMultiIndex):
-            raise OutputError(
+            raise refuse(
                 f"The coordinate '{name}' is part of a MultiIndex, which no store can hold.",
                 hint=f"Take it apart with reset_index('{index.dim}') before the run; set_index puts"
                 " it together again.",
             )
-    _check_attributes("the dataset", frame.attrs)
-    for name in frame.variables:
-        _check_attributes(f"'{name}'", frame[name].attrs)
-    for one in attributes:
-        _check_attributes("a result", one)
+    _check_attributes("the dataset", dataset.attrs, refuse)
+    for name, variable in dataset.variables.items():
+        _check_attributes(f"'{name}'", variable.attrs, refuse)
+    check_values(dataset, refuse)
 
 
-def not_storable(error: Exception) -> OutputError:
-    """Return the error for coordinates that a library refuses when they are written."""
-    return OutputError(
-        f"The coordinates and attributes cannot be stored as Zarr: {str(error).rstrip('. ')}.",
-        hint="Drop or convert them before the run.",
-    )
+def check_values(dataset: xr.Dataset, refuse: Refuse) -> None:
+    """Raise what `refuse` makes where objects or times in memory would come back as others."""
+    for name, variable in cast("Any", dataset).variables.items():
+        kind = variable.dtype.kind
+        if kind not in "OMm" or not is_in_memory(variable):
+            continue
+        if not _comes_back(variable):
+            times = "times that" if kind in "Mm" or is_time(variable) else "values that"
+            raise refuse(
+                f"{_named(dataset, name)} has {times} would come back from a store as others.",
+                hint=_CONVERT,
+            )
 
 
-def _check_name(name: object) -> None:
-    if isinstance(name, str) and name not in ("", ".", "..", "zarr.json") and "/" not in name:
+def warn_of_left_out(left_out: LeftOut) -> None:
+    """Warn the caller of the attributes by which xarray would decode what is stored."""
+    if not left_out:
         return
-    raise OutputError(
-        f"The coordinate {name!r} cannot be stored, as its name is no name of an array in a store.",
-        hint="Rename or drop it before the run.",
+    parts = [
+        f"{', '.join(map(repr, attributes))} of {'the dataset' if name is None else repr(name)}"
+        for name, attributes in left_out.items()
+    ]
+    warnings.warn(
+        "Attributes by which xarray would change values on opening are left out of the store:"
+        f" {'; '.join(parts)}. Memory holds values; decode them with xarray.decode_cf first if"
+        " these are still encoded.",
+        UserWarning,
+        stacklevel=_depth_of_caller(),
     )
 
 
-def _check_type(name: str, array: xr.DataArray) -> None:
-    kind = cast("object", array.dtype)
-    if not isinstance(kind, np.dtype):
-        raise OutputError(
-            f"The coordinate '{name}' has values of type '{kind}', which no store can hold.",
-            hint=_CONVERT,
-        )
-    if kind.kind == "O" and _is_here(array):
-        _check_objects(name, array)
+def _depth_of_caller() -> int:
+    """Return how many frames up from the caller of this function code of the user is."""
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals["__name__"].partition(".")[0] in _OWN:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
-def _check_objects(name: str, array: xr.DataArray) -> None:
+def _named(dataset: xr.Dataset, name: object) -> str:
+    return f"The {'coordinate' if name in dataset.coords else 'variable'} {name!r}"
+
+
+def _check_type(what: str, variable: Any, refuse: Refuse) -> None:
+    kind = cast("object", variable.dtype)
+    if not isinstance(kind, np.dtype) or not _has_type(cast("np.dtype[Any]", kind)):
+        raise refuse(f"{what} has values of type '{kind}', which no store can hold.", hint=_CONVERT)
+    if variable.dtype.kind == "O" and is_in_memory(variable):
+        _check_objects(what, variable, refuse)
+
+
+@functools.cache
+def _has_type(dtype: np.dtype[Any]) -> bool:
+    """Whether a store has a type; records have none that every reader knows."""
+    return dtype.kind == "O" or (dtype.kind != "V" and _can_store(np.zeros(1, dtype)))
+
+
+def _check_objects(what: str, variable: Any, refuse: Refuse) -> None:
     """Try one value of each type: whether they have a type of a store depends on these."""
     values: dict[str, Any] = {}
-    for value in array.values.flat:
+    for value in variable.values.flat:
         values.setdefault(type(value).__name__, value)
     some = np.empty(len(values), object)
     some[:] = list(values.values())
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            store_dataset(xr.Dataset({name: ("some", some)}), ZARR.storage.MemoryStore())
-    except (NotImplementedError, TypeError, ValueError) as error:
+    if not _can_store(some):
         kinds = [f"'{kind}'" for kind in sorted(values)]
         said = f"of type {kinds[0]}" if len(kinds) == 1 else f"of the types {', '.join(kinds)}"
-        raise OutputError(
-            f"The coordinate '{name}' has values {said}, which no store can hold.", hint=_CONVERT
-        ) from error
+        raise refuse(f"{what} has values {said}, which no store can hold.", hint=_CONVERT)
 
 
-def _is_here(array: xr.DataArray) -> bool:
-    """Whether values are in memory, where a part of them is no copy."""
-    first = (slice(0, 1),) * array.ndim
-    variable = cast("Any", array.variable)
-    one, other = (variable[first].data for _ in range(2))
-    return type(one) is type(other) is np.ndarray and np.shares_memory(one, other)
+def _can_store(values: np.ndarray[Any, Any]) -> bool:
+    try:
+        _stored(_XARRAY.Dataset({"value": ("n", values)}))
+    except _FAILURES:
+        return False
+    return True
 
 
-def _check_attributes(what: str, attributes: Mapping[Any, Any]) -> None:
-    """Try each attribute that is more than a text or a number."""
+def _comes_back(variable: Any) -> bool:
+    """Whether a variable opens from a store with the same values."""
+    bare = _XARRAY.Variable(variable.dims, variable.data, encoding=variable.encoding)
+    opened = open_zarr(_stored(_XARRAY.Dataset({"value": bare})), consolidated=False)
+    return bool(_as_texts(opened["value"].variable).equals(_as_texts(bare)))
+
+
+def _as_texts(variable: Any) -> Any:
+    """Return objects with bytes as texts: in a store both are the same where they are mixed."""
+    if variable.dtype.kind not in "OS":
+        return variable
+    values = np.empty(variable.shape, object)
+    for at, value in np.ndenumerate(variable.values):
+        values[at] = value.decode("latin-1") if isinstance(value, bytes) else value
+    return variable.copy(data=values)
+
+
+def _stored(dataset: xr.Dataset) -> Any:
+    store = ZARR.storage.MemoryStore()
+    store_values(dataset, store)
+    return store
+
+
+def _check_attributes(what: str, attributes: Mapping[Any, Any], refuse: Refuse) -> None:
     for name, value in attributes.items():
-        if isinstance(name, str) and isinstance(value, (str, int, float)):
-            continue
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                store_dataset(xr.Dataset(attrs={name: value}), ZARR.storage.MemoryStore())
-        except (TypeError, ValueError) as error:
-            raise OutputError(
+            json_form({name: value})
+        except TypeError as error:
+            raise refuse(
                 f"The attribute {name!r} of {what} cannot be stored, as it is"
                 f" {reprlib.repr(value)}, the {type(value).__name__}.",
                 hint="Use texts as names, and texts, numbers or lists of them as values.",

@@ -26,6 +26,7 @@ from halocline_engine.datasets.names import check_results
 from halocline_engine.datasets.stores.device import BroughtToDevice
 from halocline_engine.datasets.stores.result import (
     assemble,
+    check_result,
     consolidate,
     create_result,
     frame_of,
@@ -40,8 +41,6 @@ from halocline_engine.datasets.stores.sink import (
     create_arrays,
 )
 from halocline_engine.datasets.stores.source import InMemory, Opened, Source
-from halocline_engine.datasets.stores.storability import check_frame
-from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.device.launch.streams import brought, wait_for_all
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block
@@ -85,8 +84,7 @@ __all__ = [
 class Output:
     """A variable that is made. `chunks` are sizes along `dims` such that no chunk has two writers.
 
-    `attributes` must have a form in JSON, or be NumPy arrays. A store holds values as they are
-    unless `compressed`.
+    A store holds values as they are unless `compressed`.
     """
 
     name: str
@@ -180,6 +178,11 @@ class Blockwise:
         """The outputs, as results know them."""
         return [output.use for output in self.outputs]
 
+    @property
+    def attributes(self) -> dict[str, Mapping[str, Any]]:
+        """The attributes of the outputs."""
+        return {output.name: output.attributes for output in self.outputs}
+
 
 def run_blockwise(
     job: Blockwise, pool: Pool, on_event: OnEvent, cancelled: CancelToken | None, reason: str
@@ -239,9 +242,7 @@ def _in_memory(
     between: Path | None,
 ) -> xr.Dataset:
     _run(job, passes, source, sink, between)
-    result = assemble(job.opened.dataset, frame_of_job(job), job.uses, arrays)
-    for output in job.outputs:
-        result[output.name].attrs.update(output.attributes)
+    result = assemble(frame_of_job(job), job.uses, arrays, job.attributes)
     passes.on_event(passes.end())
     return result
 
@@ -249,21 +250,18 @@ def _in_memory(
 def _stored(
     job: Blockwise, passes: Passes, source: Source, place: Path, between: Path | None
 ) -> xr.Dataset:
+    here, frame = job.output is None, frame_of_job(job)
     with published(place) as part:
         chunks = {o.name: dict(zip(o.dims, o.chunks, strict=True)) for o in job.outputs}
         plain = [output.name for output in job.outputs if not output.compressed]
-        create_result(
-            part, job.opened.dataset, frame_of_job(job), job.uses, job.grid, chunks, plain
-        )
-        for output in job.outputs:
-            attributes = {name: _plain(value) for name, value in output.attributes.items()}
-            ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(attributes)
+        stored, attributes = (xr.Dataset(), {}) if here else (frame, job.attributes)
+        create_result(part, stored, job.uses, job.grid, chunks, attributes, plain)
         # What comes now are values, which no metadata tell of.
         consolidate(part)
         _run(job, passes, source, ZarrSink(str(part)), between)
     passes.on_event(passes.end())
     result = open_result(place)
-    return result if job.output is not None else in_memory_copy(result)
+    return in_memory_copy(result, frame, job.attributes) if here else result
 
 
 def _run(job: Blockwise, passes: Passes, source: Source, sink: Sink, between: Path | None) -> None:
@@ -298,9 +296,8 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     taken = dims | {str(name) for name in frame_of_job(job).coords}
     check_results([output.name for output in job.outputs], taken)
     size = field_bytes(job.uses, job.grid)
-    if job.output is not None or pool.remote:
-        check_frame(frame_of_job(job), [output.attributes for output in job.outputs])
     if job.output is not None:
+        check_result(frame_of_job(job), job.uses, job.grid, job.attributes)
         check_output(job.output, job.opened.place)
     held = _held(job, pool)
     if held > pool.memory and not pool.remote:
@@ -366,7 +363,3 @@ def history_of(what: str) -> str:
     """Return the line that a job adds to the history."""
     now = dt.datetime.now(dt.UTC)
     return f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {halocline_version()}: {what}"
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value

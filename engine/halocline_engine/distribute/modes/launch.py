@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +19,12 @@ from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_
 from halocline_engine.datasets.memory.reached import reach_variables
 from halocline_engine.datasets.memory.shared import can_share, share_variables
 from halocline_engine.datasets.stores.device import OnDevice
-from halocline_engine.datasets.stores.result import attributes_of, in_memory_copy
+from halocline_engine.datasets.stores.result import (
+    attributes_of,
+    check_result,
+    in_memory_copy,
+)
 from halocline_engine.datasets.stores.source import InMemory, Source, ZarrStore, spool
-from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.launch.streams import wait_for_all
 from halocline_engine.device.memory.zero_copy import ring_bytes
@@ -100,7 +104,8 @@ def launch(
     mode: str,
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
-    frame = _checked_frame(checked, pool, options)
+    check_compiled(checked.compiled, options)
+    frame, attributes = _checked_frame(checked)
     sizes = _sizes(checked)
     memory = pool.memory
 
@@ -120,10 +125,12 @@ def launch(
     on_event(compiled(checked.compiled))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
+        shared = sharing if resident and checked.request.output is None else ""
+        is_moved = pool.remote and checked.request.output is None and not shared
         job = Job(
-            dataset=checked.opened.dataset,
             source=_source(checked, pool, places, stack, sharing, stays=bool(resident)),
-            frame=frame,
+            frame=xr.Dataset() if is_moved else frame,
+            attributes={} if is_moved else attributes,
             code=Code.of(checked.compiled),
             scalars=checked.scalars,
             plan=plan,
@@ -135,7 +142,7 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
-            sharing=sharing if resident and checked.request.output is None else "",
+            sharing=shared,
             until=checked.request.until,
             every=checked.request.every,
             on_device=bool(resident) and results_on_device(checked, pool),
@@ -146,17 +153,19 @@ def launch(
         else:
             times = checkpoint_times(options, sizes.kept)
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
-        here = checked.request.output is not None or not pool.remote or bool(job.sharing)
-        return result if here else in_memory_copy(result)
+        return in_memory_copy(result, frame, attributes) if is_moved else result
 
 
-def _checked_frame(checked: Checked, pool: Pool, options: Options) -> xr.Dataset:
-    """Return the result without its variables; raises where it could not be stored."""
-    check_compiled(checked.compiled, options)
-    frame = checked.frame()
-    if checked.request.output is not None or pool.remote:
-        check_frame(frame, _attributes(checked))
-    return frame
+def _checked_frame(checked: Checked) -> tuple[xr.Dataset, Mapping[str, Mapping[str, Any]]]:
+    """Return the result without its variables, and their attributes.
+
+    Raises `OutputError` where it could not be stored.
+    """
+    frame, uses = checked.frame(), checked.match.uses
+    attributes = attributes_of(checked.opened.dataset, uses)
+    if checked.request.output is not None:
+        check_result(frame, uses, checked.match.grid, attributes)
+    return frame, attributes
 
 
 def _supply(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> Supply:
@@ -182,11 +191,6 @@ def _sharing(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> 
     if pool.reaches_memory:
         return "reached"
     return "shared" if resident else ""
-
-
-def _attributes(checked: Checked) -> list[dict[str, Any]]:
-    uses = checked.match.uses
-    return [attributes_of(checked.opened.dataset, use, uses) for use in uses if use.result]
 
 
 def _sizes(checked: Checked) -> _Bytes:

@@ -43,6 +43,7 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
         *zip(grid.dims, grid.sizes, strict=True),
         *zip(grid.extra, grid.extra_sizes, strict=True),
     ]
+    attributes = attributes_of(checked.opened.dataset, uses)
     return Blockwise(
         opened=checked.opened,
         sizes={dim: size for dim, size in dims if dim is not None},
@@ -53,7 +54,7 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
                 use.dims,
                 use.dtype,
                 tuple(chunks_for(plan, use, RESULT_CHUNK).values()),
-                attributes_of(checked.opened.dataset, use, uses),
+                attributes[use.variable],
             )
             for use in uses
             if use.result

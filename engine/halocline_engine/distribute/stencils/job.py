@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import xarray as xr
 
@@ -28,18 +28,19 @@ Sharing = Literal["shared", "reached", ""]
 class Job:
     """All that a mode needs to know of a run.
 
-    `frame` is the result without its variables. `output` None asks for a result in memory;
-    `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
-    a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
-    is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
-    other processes of this machine write results in memory, `sharing` says how. The job ends early
-    where `until` says so. With `every` the results are those after so many steps, and so on.
-    `on_device` says that they stay on the device, as arrays of CuPy. `work` is that of a step.
+    `frame` is the result without its variables, which have `attributes`. `output` None asks for a
+    result in memory; `workspace` None for passes in memory. `fingerprint` names the job: a pass
+    with the same one is a pass of this job. `stored` says that the source is a store whose chunks
+    are known; `target` is where a pipeline computes, if the plan has one; `compressed` is how
+    results are stored. Where other processes of this machine write results in memory, `sharing`
+    says how. The job ends early where `until` says so. With `every` the results are those after so
+    many steps, and so on. `on_device` says that they stay on the device, as arrays of CuPy. `work`
+    is that of a step.
     """
 
-    dataset: xr.Dataset
     source: Source
     frame: xr.Dataset
+    attributes: Mapping[str, Mapping[str, Any]]
     code: Code
     scalars: Mapping[str, Value]
     plan: Plan

@@ -149,7 +149,7 @@ class Results:
             count = frame.sizes.get(STEP)
             if count is not None:
                 arrays = {name: values[:count] for name, values in arrays.items()}
-            return assemble(job.dataset, frame, _uses(job), arrays)
+            return assemble(frame, _uses(job), arrays, job.attributes)
         assert place.store is not None
         if job.every is not None and made < job.steps and not self._kept:
             shorten(place.store, _names(job), place_of_step(made, job.every) + 1, made)
@@ -170,7 +170,7 @@ class Results:
             return self._opened(job.steps)
         assert job.workspace is not None
         store = begin_series(job.workspace, job.attempt)
-        _create(job, store, job.steps)
+        _create(replace(job, frame=xr.Dataset(), attributes={}), store, job.steps)
         return _Place(ZarrSink(str(store)), store=store)
 
     def _opened(self, steps: int) -> _Place:
@@ -244,4 +244,4 @@ def _create(job: Job, path: Path, steps: int) -> None:
     chunks = {use.name: {**first, **chunks_for(job.plan, use, RESULT_CHUNK)} for use in results}
     plain = () if job.compressed else tuple(use.name for use in results)
     frame, grid = _frame(job, steps), _grid(job, steps)
-    create_result(path, job.dataset, frame, _uses(job), grid, chunks, plain)
+    create_result(path, frame, _uses(job), grid, chunks, job.attributes, plain)

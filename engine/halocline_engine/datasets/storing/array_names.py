@@ -1,0 +1,30 @@
+"""Names of arrays in a store.
+
+An array of a Zarr store is a folder of its name, and a part of an address where the store is read
+over HTTP. Other names would end up elsewhere, or nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["storable"]
+
+#: Bytes of a name, which file systems allow 255 of, with room for a suffix.
+_LONGEST = 240
+#: What stores call a file of their own; others begin with a dot.
+_FILE = "zarr.json"
+#: Parts of paths and addresses that do not stand for themselves.
+_APART = re.compile(r"[/\\:?#]|%[0-9A-Fa-f]{2}")
+
+
+def storable(name: str) -> bool:
+    """Whether an array of a store may have a name.
+
+    >>> names = ("t", "sea surface", "a/b", "..", "", "zarr.json", "t" * 241)
+    >>> [storable(name) for name in names]
+    [True, True, False, False, False, False, False]
+    """
+    if not name.isprintable() or _APART.search(name):
+        return False
+    return name not in ("", _FILE) and name[0] != "." and len(name.encode()) <= _LONGEST
