@@ -14,6 +14,7 @@ from typing import Any, cast
 import numcodecs  # pyright: ignore[reportMissingTypeStubs] - it has none
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 import zarr.codecs
 
@@ -199,3 +200,15 @@ def test_frames_without_a_size_are_bounded_by_their_blocks() -> None:
 def test_frames_that_are_cut_off_have_a_bound(size: int) -> None:
     packed = np.frombuffer(_N.Zstd().encode(b"abc" * 100)[:size], np.uint8)
     assert zstd_most(packed) <= 128 * 1024
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_more_texts_than_their_bytes_can_hold(zarr_format: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    texts = xr.Dataset({"a": ("x", np.array(["one", "two"], object))})
+    packing: dict[str, Any] = {"a": {"compressors": ()}}
+    cast("Any", texts).to_zarr(path, zarr_format=zarr_format, consolidated=False, encoding=packing)
+    chunk = path / ("a/0" if zarr_format == 2 else "a/c/0")
+    chunk.write_bytes((2**31).to_bytes(4, "little") + bytes(8))
+    with pytest.raises(DatasetError, match="has 2147483648 texts, where its bytes hold at most 2"):
+        open_source(path).source.read("a", (slice(0, 2),))

@@ -34,6 +34,7 @@ V2: dict[str, Any] = {
     "compressor": None,
     "filters": None,
 }
+TEXTS = V2 | {"dtype": "|O", "filters": [{"id": "vlen-utf8"}]}
 LARGEST = 2**20
 
 
@@ -62,6 +63,8 @@ def grid(*chunks: object) -> dict[str, Any]:
         ("a/.zarray", V2),
         ("a/.zarray", V2 | {"dtype": "<M8[ns]", "compressor": {"id": "blosc"}}),
         ("a/.zarray", V2 | {"dtype": "|S12", "filters": [{"id": "shuffle"}]}),
+        ("a/.zarray", TEXTS),
+        ("a/.zarray", TEXTS | {"compressor": {"id": "blosc"}}),
         ("a/.zattrs", {"anything": {"at": "all"}}),
         (".zmetadata", {"metadata": {"a/.zarray": V2, ".zgroup": {}}}),
     ],
@@ -93,6 +96,15 @@ def test_plain_arrays_are_read(key: str, document: dict[str, Any]) -> None:
         ("a/.zarray", V2 | {"filters": [{"id": "pickle"}]}, "uses codec 'pickle', which is not"),
         ("a/.zarray", V2 | {"compressor": {"id": "json2"}}, "uses codec 'json2', which is not"),
         ("a/.zarray", V2 | {"filters": "pickle"}, "has filters that are not a list"),
+        ("a/.zarray", TEXTS | {"filters": [{"id": "pickle"}]}, "has data type '|O', which is not"),
+        ("a/.zarray", TEXTS | {"filters": [*TEXTS["filters"], "pickle"]}, "has data type '|O'"),
+        (
+            "a/.zarray",
+            TEXTS | {"compressor": {"id": "pickle"}},
+            "uses codec 'pickle', which is not",
+        ),
+        ("a/.zarray", TEXTS | {"dtype": "<f8"}, "uses codec 'vlen-utf8', which is not read"),
+        ("a/.zarray", TEXTS | {"chunks": [2**15]}, "has chunks of 2097152 bytes, but 1048576 are"),
         ("a/.zarray", V2 | {"dtype": "<U99999", "chunks": [100]}, "has chunks of 39999600 bytes"),
         (".zmetadata", {"metadata": {"a/.zarray": V2 | {"dtype": "|O"}}}, "has data type '|O'"),
         (".zmetadata", {"metadata": []}, "has consolidated metadata that is not a JSON object"),
@@ -150,6 +162,7 @@ def test_what_xarray_writes_is_read(tmp_path: Path, zarr_format: int) -> None:
             "a": (("time", "x"), np.zeros((2, 3), "float32")),
             "flag": ("x", np.array([True, False, True])),
             "number": ("x", np.arange(3, dtype="uint8")),
+            "name": ("x", np.array(["r1i1p1f1", "", "b"], object)),
         },
         coords={"time": np.array(["2000-01-01", "2000-01-02"], "datetime64[ns]")},
     )

@@ -112,6 +112,18 @@ def test_what_is_no_reference(place: Place, reference: str, message: str) -> Non
     assert error.code == "dataset"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["run1:out.nc", "geo.2020-01-01T00:00:00.nc", "wrfout_d01_2020-01-01_00:00:00", "x:a/b.nc"],
+)
+def test_names_of_files_have_colons(place: Place, name: str) -> None:
+    path = place.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+    assert place.resolver.resolve(name, owner="ann") == path
+    assert place.resolver.resolve(str(path), owner="ann") == path
+
+
 def test_what_is_not_there(place: Place) -> None:
     for reference in ("nothing.nc", f"{place.root}/nothing.nc"):
         assert refused(place, reference).reason == MISSING

@@ -287,9 +287,7 @@ _ELSEWHERE = "or write 'file:' in front of the path if it is the service that sh
 
 def opened(path: Path) -> xr.Dataset:
     """Open a file or a Zarr store that is here, without reading its arrays."""
-    import xarray as xr
-
-    from halocline_engine.datasets.storing.opening import decode, open_zarr
+    from halocline_engine.datasets.storing.opening import open_stored, open_zarr
 
     _check_readable(path)
     if path.is_dir() and not any((path / name).exists() for name in _ROOTS):
@@ -300,8 +298,7 @@ def opened(path: Path) -> xr.Dataset:
     try:
         if path.is_dir():
             return open_zarr(path)
-        raw = cast("Any", xr).open_dataset(path, decode_cf=False, create_default_indexes=False)
-        return decode(raw)
+        return open_stored(path)
     except (OSError, ValueError, KeyError) as error:
         if _UNKNOWN in str(error):
             raise DatasetError(

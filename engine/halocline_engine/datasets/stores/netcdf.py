@@ -24,7 +24,7 @@ import xarray as xr
 from xarray.backends.file_manager import FileManager
 
 from halocline_engine.datasets.stores.hdf5_scan import is_hdf5, refuse_outside
-from halocline_engine.datasets.storing.opening import decode
+from halocline_engine.datasets.storing.opening import open_stored
 from halocline_engine.datasets.untyped import XARRAY
 from halocline_engine.errors import DatasetError
 
@@ -166,12 +166,4 @@ def _netcdf_lock() -> Any:
 def _opened(file: _File) -> xr.Dataset:
     with file:
         store = file.store()
-        raw = XARRAY.open_dataset(
-            store,
-            chunks=None,
-            cache=False,
-            decode_cf=False,
-            create_default_indexes=False,
-            drop_variables=file.beyond(store),
-        )
-        return decode(raw)
+        return open_stored(store, chunks=None, cache=False, drop_variables=file.beyond(store))

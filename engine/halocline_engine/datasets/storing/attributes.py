@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd  # pyright: ignore[reportMissingTypeStubs] - it has none
 import xarray as xr
 
 from halocline_engine.datasets.untyped import ZARR
@@ -23,8 +24,10 @@ __all__ = ["LeftOut", "drop_decoding_attributes", "first_value", "is_time", "jso
 #: Attributes that are left out, by their variable; those of the dataset are under None.
 LeftOut = Mapping[str | None, tuple[str, ...]]
 
+#: Bytes of the longest numbers of JSON.
+_LONGEST = 8
 _XARRAY: Any = xr
-_NUMBERS: Any = (np.bool_, np.integer, np.float16, np.float32, np.float64)
+_PANDAS: Any = pd
 
 
 def json_form(value: object) -> Any:
@@ -38,7 +41,7 @@ def json_form(value: object) -> Any:
             if value.dtype.kind not in "biufUO":
                 raise TypeError(value.dtype)
             return json_form(value.tolist() if value.ndim else value[()])
-        case np.generic() if isinstance(value, _NUMBERS):
+        case np.generic() if value.dtype.kind in "biuf" and value.dtype.itemsize <= _LONGEST:
             return cast("Any", value).item()
         case None | str() | bool() | int() | float():
             return value
@@ -72,10 +75,14 @@ def is_time(variable: Any) -> bool:
 
 
 def first_value(variable: Any) -> object:
-    """Return the first object of a variable of objects; None where it has none."""
+    """Return the first object that is not missing; None where there is none."""
     if variable.dtype != np.dtype("O") or not variable.size:
         return None
-    return variable[(0,) * variable.ndim].values.item()
+    first = variable[(0,) * variable.ndim].values.item()
+    if not np.any(_PANDAS.isnull(first)):
+        return first
+    values = variable.values.ravel()
+    return next(iter(values[~_PANDAS.isnull(values)]), None)
 
 
 def _decoding(variable: Any) -> tuple[str, ...]:
@@ -117,9 +124,9 @@ def _decoded(encoded: Any, attributes: Mapping[str, Any], decode_times: bool) ->
 
 def _sample(variable: Any) -> Any:
     """Return a variable with one value of the type of another one."""
-    values = np.zeros(1, object if variable.dtype == np.dtype("O") else variable.dtype)
-    if values.dtype == np.dtype("O"):
-        values[0] = first_value(variable)
+    is_object = variable.dtype == np.dtype("O")
+    # Objects are stored as what they are.
+    values = np.array([first_value(variable)]) if is_object else np.zeros(1, variable.dtype)
     return _XARRAY.Variable(("n",), values)
 
 

@@ -63,7 +63,7 @@ def check_values(dataset: xr.Dataset, refuse: Refuse) -> None:
         kind = variable.dtype.kind
         if kind not in "OMm" or not is_in_memory(variable):
             continue
-        if not _comes_back(variable):
+        if not _comes_back(name, variable):
             times = "times that" if kind in "Mm" or is_time(variable) else "values that"
             raise refuse(
                 f"{_named(dataset, name)} has {times} would come back from a store as others.",
@@ -135,11 +135,15 @@ def _can_store(values: np.ndarray[Any, Any]) -> bool:
     return True
 
 
-def _comes_back(variable: Any) -> bool:
+def _comes_back(name: object, variable: Any) -> bool:
     """Whether a variable opens from a store with the same values."""
     bare = _XARRAY.Variable(variable.dims, variable.data, encoding=variable.encoding)
-    opened = open_zarr(_stored(_XARRAY.Dataset({"value": bare})), consolidated=False)
-    return bool(_as_texts(opened["value"].variable).equals(_as_texts(bare)))
+    try:
+        store = _stored(_XARRAY.Dataset({name: bare}))
+    except _FAILURES as error:  # which has no name
+        raise ValueError(str(error).replace("variable None", f"variable {name!r}")) from error
+    opened = open_zarr(store, consolidated=False)
+    return bool(_as_texts(opened[name].variable).equals(_as_texts(bare)))
 
 
 def _as_texts(variable: Any) -> Any:

@@ -6,67 +6,69 @@ they stay numbers with their units, and everything else is decoded.
 
 from __future__ import annotations
 
-from typing import Any, cast
+import functools
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import xarray as xr
 
 from halocline_engine.datasets.storing.marker import Marker
+from halocline_engine.datasets.untyped import ZARR
 
-__all__ = ["decode", "open_zarr"]
+__all__ = ["open_stored", "open_zarr"]
 
 _XARRAY: Any = xr
+_NONE = Marker()
 
 
 def open_zarr(store: Any, **options: Any) -> xr.Dataset:
-    """Open a Zarr store lazily; `options` are those of xarray."""
-    return decode(
-        _XARRAY.open_dataset(
-            store,
-            engine="zarr",
-            chunks=None,
-            decode_cf=False,
-            create_default_indexes=False,
-            **options,
-        )
-    )
+    """Open a Zarr store lazily; see `open_stored`."""
+    attributes: dict[str, Any] = {}
+    with suppress(Exception):  # xarray says what is wrong with the store
+        form = options.get("zarr_format")
+        attributes = dict(ZARR.open_group(store, mode="r", zarr_format=form).attrs)
+    marker = Marker.of(attributes)
+    return marker.applied(open_stored(store, marker, engine="zarr", chunks=None, **options))
 
 
-def decode(raw: xr.Dataset) -> xr.Dataset:
-    """Return the decoded form of a dataset that was opened with `decode_cf=False`.
+def open_stored(store: Any, marker: Marker = _NONE, **options: Any) -> xr.Dataset:
+    """Open a dataset as `xarray.open_dataset` does, to which `options` go.
 
-    Raises what xarray raises where something else than times cannot be decoded.
+    Raises what that raises where something else than times cannot be decoded.
     """
-    marker = Marker.of(raw.attrs)
-    coders: dict[str, Any] = marker.time_coders()
+    coders = marker.time_coders()
+    open_with = functools.partial(_XARRAY.open_dataset, store, **options)
     try:
-        decoded = _decoded(raw, coders)
-    except Exception:
-        odd = [str(name) for name in raw.variables if not _is_decodable(raw, str(name), coders)]
-        if not odd:
+        return open_with(decode_times=coders or True)
+    except Exception:  # whatever xarray raises
+        plain = open_with(decode_times=False)
+        numbers = _undecodable(plain)
+        if not numbers:
             raise
-        decoded = _decoded_but_times(raw, odd, coders)
-    return marker.applied(decoded)
+        return _open_but_times(open_with, plain, {**coders, **numbers})
 
 
-def _decoded(raw: xr.Dataset, coders: dict[str, Any]) -> xr.Dataset:
-    # xarray adds to attributes of bounds.
-    return _XARRAY.decode_cf(cast("Any", raw).copy(), decode_times=coders or True)
+def _undecodable(plain: xr.Dataset) -> dict[str, Any]:
+    """Return the variables that cannot be decoded as times, and their bounds, with False."""
+    names: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, variable in plain.variables.items():
+            try:
+                _XARRAY.decode_cf(_XARRAY.Dataset({name: variable}))
+            except Exception:
+                names += [str(name), str(variable.attrs.get("bounds"))]
+    return dict.fromkeys(names, False)
 
 
-def _is_decodable(raw: xr.Dataset, name: str, coders: dict[str, Any]) -> bool:
-    try:
-        _decoded(_XARRAY.Dataset({name: raw.variables[name]}), coders)
-    except Exception:
-        return False
-    return True
-
-
-def _decoded_but_times(raw: xr.Dataset, odd: list[str], coders: dict[str, Any]) -> xr.Dataset:
-    """Return a dataset whose odd times stay numbers, and so do their bounds."""
-    plain = cast("Any", raw).copy()
-    bounds = {name: plain[name].attrs.pop("bounds", None) for name in odd}
-    decoded: Any = _decoded(plain, {**coders, **dict.fromkeys(odd, False)})
-    for name, target in bounds.items():
-        if target is not None:
-            decoded[name].attrs["bounds"] = target
-    return decoded
+def _open_but_times(
+    open_with: Callable[..., xr.Dataset], plain: xr.Dataset, decode_times: dict[str, Any]
+) -> xr.Dataset:
+    """Return the dataset with some times as numbers; xarray adds attributes to bounds of times."""
+    opened: Any = open_with(decode_times=decode_times)
+    for name, is_decoded in decode_times.items():
+        if name in opened.variables and is_decoded is False:
+            opened[name].attrs = dict(plain[name].attrs)
+    return opened

@@ -117,8 +117,8 @@ def _text_encoding(variable: Any) -> dict[str, Any]:
     """Return what stands for missing texts: the empty one, or the first one that is no value."""
     values = variable.values.ravel()
     missing = _PANDAS.isnull(values)
-    texts = {*values[~missing]}
-    if not missing.any() or not texts or not all(isinstance(text, str) for text in texts):
+    texts = [text for text in values[~missing] if isinstance(text, str)]
+    if not missing.any() or not texts or len(texts) < np.count_nonzero(~missing):
         return {}
     candidates = itertools.chain([""], (f"missing {number}" for number in itertools.count()))
     return {"missing_value": next(text for text in candidates if text not in texts)}
