@@ -8,7 +8,7 @@ import datetime as dt
 import pathlib
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_coordinates_of_any_kind_come_back(client: Client) -> None:
     for chunked in (data, data.chunk({"x": 2})):
         result = out(client, chunked)
         assert {*result.coords} == {*data.coords}
-        for name, coordinate in data.coords.items():
+        for name, coordinate in cast("Any", data).coords.items():
             assert result[name].variable.equals(coordinate.variable)
             assert result[name].attrs == coordinate.attrs
 

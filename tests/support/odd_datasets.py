@@ -91,7 +91,10 @@ BAD: tuple[dict[Any, Any], ...] = (
     {"bad": np.dtype("f4")},
     {7: "bad"},
 )
-NAMES = ("lat", "lon (deg)", "a b", "é", "t.2m", "-n", "zarr", "history", "Lat", "step no", "edges")
+NAMES = (
+    *("lat", "crs", "lon (deg)", "a b", "é", "t.2m", "-n", "zarr", "history", "Lat", "step no"),
+    "edges",
+)
 BAD_NAMES = ("a/b", "a:b", ".hidden", "zarr.json", "a?b", "..", "n%20", "new\nline", 5)
 
 
@@ -109,8 +112,9 @@ def draw_dataset(random: Random) -> OddDataset:
     extra = random.choice((None, None, "time", "member"))
     sizes = {"y": random.randint(2, 4), "x": random.randint(3, 5)}
     if extra is not None:
-        sizes[extra] = random.randint(1, 3)
-    drawn = OddDataset(xr.Dataset())
+        sizes[extra] = random.choice((0, 1, 2, 3))
+    empty = [f"Dimension '{dim}'" for dim, size in sizes.items() if not size]
+    drawn = OddDataset(xr.Dataset(), unkeepable=empty)
     coords = _coordinates(random, sizes, drawn)
     dims = random.sample([*sizes], len(sizes))
     shape = tuple(sizes[dim] for dim in dims)
@@ -120,10 +124,11 @@ def draw_dataset(random: Random) -> OddDataset:
         dtype = np.dtype(dtype).newbyteorder(">")
     data: Any = values.reshape(shape).astype(dtype)
     if np.dtype(dtype).kind == "f" and random.random() < 0.3:
-        data.flat[0] = np.nan
+        data.flat[:1] = np.nan
     dataset: Any = xr.Dataset({"t": (dims, data, _attributes(random, drawn, "t"))}, coords)
-    if random.random() < 0.2:
-        dataset["edges2"] = (("x", "two"), np.zeros((sizes["x"], 2)))
+    if random.random() < 0.2 and "edges" not in dataset:
+        edges = np.arange(2.0 * sizes["x"]).reshape(-1, 2)
+        dataset["edges"] = (("x", "two"), edges, _attributes(random, drawn, "edges"))
     dataset.attrs = _attributes(random, drawn, "the dataset")
     if random.random() < 0.1:
         dataset.attrs |= random.choice(({"_NCProperties": "v"}, {"coordinates": "lat"}))
@@ -257,7 +262,7 @@ def _encoding(random: Random, array: Any) -> dict[str, Any]:
             {"_FillValue": 1, "dtype": np.dtype("i1"), "_Unsigned": "true"},
             {"missing_value": 2.0},
             {"zlib": True, "complevel": 4, "chunksizes": None, "source": "/gone.nc"},
-            {"grid_mapping": "crs"},
+            {"grid_mapping": "crs", "bounds": "edges"},
             {"coordinates": "nothing here", "dtype": np.dtype("float32")},
             {"chunks": (1,) * array.ndim, "preferred_chunks": {}},
         )

@@ -25,7 +25,7 @@ from odd_datasets import FIELDS, OddDataset, draw_dataset
 
 import halocline_engine as he
 
-__all__ = ["DOORS", "Door", "difference_of_draw", "through_client"]
+__all__ = ["DOORS", "Door", "difference_of_draw", "library", "on_cluster", "through_client"]
 
 _PD: Any = pd
 #: Computes a result from a dataset, in a folder, with more arguments.
@@ -45,7 +45,9 @@ _LEFT_OUT = "Attributes by which xarray would change values"
 _AXES = {"I": "x", "J": "y", "K": None}
 
 
-def _library(**more: Any) -> Door:
+def library(**more: Any) -> Door:
+    """Return the door of the library, with more arguments; places are below the folder."""
+
     def run(dataset: Any, folder: Path, arguments: dict[str, Any]) -> xr.Dataset:
         places = {name: folder / place for name, place in more.items() if name in _PLACES}
         rest = {name: value for name, value in more.items() if name not in _PLACES}
@@ -56,12 +58,22 @@ def _library(**more: Any) -> Door:
 
 _PLACES = ("output", "workspace")
 DOORS: Mapping[str, Door] = {
-    "memory": _library(),
-    "output": _library(output="out.zarr"),
-    "streamed": _library(output="out.zarr", mode="streamed", chunks={"x": 2}),
-    "workspace": _library(output="out.zarr", workspace="work", mode="streamed"),
-    "resumed in memory": _library(workspace="work", mode="streamed"),
+    "memory": library(),
+    "output": library(output="out.zarr"),
+    "streamed": library(output="out.zarr", mode="streamed", chunks={"x": 2}),
+    "workspace": library(output="out.zarr", workspace="work", mode="streamed"),
+    "resumed in memory": library(workspace="work", mode="streamed"),
 }
+
+
+def on_cluster(cluster: Any) -> dict[str, Door]:
+    """Return the doors of the library on a cluster."""
+    return {
+        "cluster": library(cluster=cluster),
+        "cluster, output": library(cluster=cluster, output="out.zarr"),
+        "cluster, streamed": library(cluster=cluster, mode="streamed", chunks={"x": 2}),
+        "cluster, workspace": library(cluster=cluster, workspace="work", mode="streamed"),
+    }
 
 
 def through_client(client: Any) -> Door:
@@ -92,12 +104,12 @@ def difference_of_draw(seed: int, folder: Path, doors: Mapping[str, Door]) -> st
         opened = _written(drawn, source, kind)
         if opened is None:
             return ""
-        wanted, name = opened, f"{name}, {kind}"
+        wanted = opened
     text, form, arguments = _form(random, wanted)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = doors[name.partition(",")[0]](source, folder, {"program": text, **arguments})
+            found = doors[name](source, folder, {"program": text, **arguments})
             found = found.load()
         except he.HaloclineError as error:
             return _refused(name, drawn, str(error))
@@ -186,6 +198,13 @@ def _difference(found: xr.Dataset, dataset: xr.Dataset, form: str, said: str) ->
             return f"{name!r}: {wrong}"
         if wrong := _other_attributes(found[name].attrs, dataset[name].attrs, said, str(name)):
             return wrong
+    for name in found.data_vars:
+        if name == result:
+            continue
+        if wrong := _other_variable(found[name].variable, dataset[name].variable):
+            return f"{name!r}: {wrong}"
+        if wrong := _other_attributes(found[name].attrs, dataset[name].attrs, said, str(name)):
+            return wrong
     own = {key: value for key, value in dataset.attrs.items() if key != "history"}
     return _other_attributes(found.attrs, own, said, "the dataset")
 
@@ -250,11 +269,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("count", type=int)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--cluster", action="store_true")
     asked = parser.parse_args()
+    doors = DOORS
+    if asked.cluster:
+        import distributed
+
+        made: Any = distributed
+        doors = on_cluster(made.Client(n_workers=2, threads_per_worker=1, dashboard_address=None))
     counts: collections.Counter[str] = collections.Counter()
     for seed in range(asked.first, asked.first + asked.count):
         with tempfile.TemporaryDirectory() as folder:
-            wrong = difference_of_draw(seed, Path(folder), DOORS)
+            wrong = difference_of_draw(seed, Path(folder), doors)
         if wrong:
             counts[wrong[:60]] += 1
             print(seed, wrong[:300], flush=True)

@@ -14,7 +14,7 @@ from halocline_engine.datasets.storing.array_names import storable
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.nodes import Program
 
-__all__ = ["check_results", "check_written", "result_name", "solution_names", "storable"]
+__all__ = ["check_results", "check_written", "result_name", "solution_names"]
 
 
 def result_name(given: object) -> str:

@@ -171,7 +171,7 @@ def _check_array_v2(at: _At, document: _Json) -> None:
 
 def _id_of(codec: object) -> object:
     """Give the name of a codec of the second format."""
-    return _members(codec).get("id") if isinstance(codec, dict) else codec
+    return cast("_Json", codec).get("id") if isinstance(codec, dict) else codec
 
 
 def _itemsize_v2(at: _At, dtype: object) -> int:

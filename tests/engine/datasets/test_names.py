@@ -11,7 +11,8 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.datasets.names import check_results, storable
+from halocline_engine.datasets.names import check_results
+from halocline_engine.datasets.storing.array_names import storable
 from halocline_engine.errors import ArgumentError, FieldError, RequestError
 
 DOUBLE = """

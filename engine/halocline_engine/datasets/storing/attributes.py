@@ -36,13 +36,9 @@ def json_form(value: object) -> Any:
     >>> json_form(np.arange(2)), json_form((1, "a")), json_form({"a": np.float32(0.5)})
     ([0, 1], [1, 'a'], {'a': 0.5})
     """
+    if isinstance(value, np.ndarray | np.generic):
+        return json_form(_python_form(value))
     match value:
-        case np.ndarray():
-            if value.dtype.kind not in "biufUO":
-                raise TypeError(value.dtype)
-            return json_form(value.tolist() if value.ndim else value[()])
-        case np.generic() if value.dtype.kind in "biuf" and value.dtype.itemsize <= _LONGEST:
-            return cast("Any", value).item()
         case None | str() | bool() | int() | float():
             return value
         case list() | tuple():
@@ -51,6 +47,14 @@ def json_form(value: object) -> Any:
             return {name: json_form(one) for name, one in cast("dict[str, object]", value).items()}
         case _:
             raise TypeError(type(value))
+
+
+def _python_form(array: Any) -> Any:
+    """Return an array or a number of NumPy's as Python's."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind not in "biufUO" or (kind == "f" and size > _LONGEST):
+        raise TypeError(array.dtype)
+    return array.tolist()
 
 
 def drop_decoding_attributes(dataset: xr.Dataset) -> tuple[xr.Dataset, LeftOut]:
