@@ -57,7 +57,6 @@ class Cluster:
                 f"Worker {name}",
                 machine.worker_command(
                     self.scheduler,
-                    name,
                     memory=memory,
                     jobs=self.settings.concurrency,
                     folder=folder,

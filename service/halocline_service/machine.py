@@ -41,12 +41,19 @@ _BLOCKS_AT_HAND = 2  # of each job: one is computed while another is read or wri
 _ANSWER_SECONDS = 4.0
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
-# What is lost is noticed within 15 seconds: a worker that says nothing is looked for every `ttl`.
+# A worker that compiles on a busy machine is silent for long and healthy. So silence alone loses no
+# worker soon: a process that ends closes its connections, one that is stopped is ended by its
+# supervisor, and a machine that is gone no longer acknowledges packets, which needs no process.
 _DASK = {
     "DASK_LOGGING__DISTRIBUTED": "warning",
-    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "7s",
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "300s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
-    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "30s",
+    # Workers keep no results, so a pause would free nothing; the supervisor bounds their memory.
+    **{
+        f"DASK_DISTRIBUTED__WORKER__MEMORY__{each}": "False"
+        for each in ("TARGET", "SPILL", "PAUSE")
+    },
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
 }
@@ -169,7 +176,6 @@ def scheduler_command(host: str, port: int) -> list[str]:
 
 def worker_command(
     scheduler: str,
-    name: str,
     *,
     memory: int,
     jobs: int,
@@ -177,7 +183,10 @@ def worker_command(
     gpu: bool,
     host: str | None = None,
 ) -> list[str]:
-    """Give the command of one worker process, which has the blocks of some jobs at hand."""
+    """Give the command of one worker process, which has the blocks of some jobs at hand.
+
+    It is named by its address, which no other worker of the scheduler has.
+    """
     command = [
         *(sys.executable, "-m", "distributed.cli.dask_worker", scheduler),
         *(
@@ -187,7 +196,7 @@ def worker_command(
             "--memory-limit",
             str(memory),
         ),
-        *("--name", name, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+        *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         *("--death-timeout", "60"),
         *("--local-directory", str(folder)),
     ]

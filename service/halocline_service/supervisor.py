@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from halocline_service.lifetime import end_with
+from halocline_service.lifetime import STOPPED_SECONDS, Stoppage, end_with, is_stopped
 
 __all__ = ["MARGIN", "Child", "Gone", "Supervisor", "limit_memory"]
 
@@ -31,9 +31,9 @@ MARGIN = 256 * 2**20
 class Child:
     """A process to run; those of the highest `rank` are stopped first, together.
 
-    Where it takes more than `memory` bytes, it is ended and started again; where `bounded`, the
-    system grants it no more than `MARGIN` beyond that. A child that is `vital` must not end before
-    all are there.
+    Where it takes more than `memory` bytes, or a signal has stopped it for `STOPPED_SECONDS`, it is
+    ended and started again; where `bounded`, the system grants it no more memory than `MARGIN`
+    beyond that. A child that is `vital` must not end before all are there.
     """
 
     name: str
@@ -57,6 +57,7 @@ class _Running:
     failures: int = 0
     again: float | None = None
     over: bool = False
+    stoppage: Stoppage = field(default_factory=Stoppage)
 
 
 class Supervisor:
@@ -118,11 +119,14 @@ class Supervisor:
         if running.again is not None:
             if now >= running.again:
                 running.process, running.started = _spawn(running.child), now
-                running.again, running.over = None, False
+                running.again, running.over, running.stoppage = None, False, Stoppage()
             return
         code = running.process.poll()
         if code is None:
-            _end_if_over(running)
+            if not running.over and (excess := _excess_of(running, now)):
+                running.over = True
+                running.process.kill()
+                _say(f"{running.child.name} {excess}, and was ended.")
             return
         if now - running.started >= _WELL_SECONDS:
             running.failures = 0
@@ -143,23 +147,22 @@ def limit_memory(limit: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (granted, hard))
 
 
-def _end_if_over(running: _Running) -> None:
-    limit = running.child.memory
-    if limit is None or running.over:
-        return
+def _excess_of(running: _Running, now: float) -> str:
+    """Return why a process must be ended; empty where it may go on."""
+    pid, limit = running.process.pid, running.child.memory
+    if running.stoppage.is_over(now, stopped=is_stopped(pid)):
+        return f"was stopped by a signal for {STOPPED_SECONDS:g} seconds"
+    if limit is None:
+        return ""
     try:
-        memory = psutil.Process(running.process.pid).memory_info()
+        memory = psutil.Process(pid).memory_info()
     except psutil.Error:
-        return
+        return ""
     # Pages of files that are mapped can be had back at any time.
     taken = memory.rss - memory.shared
-    if taken > limit:
-        running.over = True
-        running.process.kill()
-        _say(
-            f"{running.child.name} took {taken / 2**20:.0f} MiB of memory, more than its "
-            f"{limit / 2**20:.0f}, and was ended."
-        )
+    if taken <= limit:
+        return ""
+    return f"took {taken / 2**20:.0f} MiB of memory, more than its {limit / 2**20:.0f}"
 
 
 def _say(line: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -186,6 +187,28 @@ def test_events_come_as_they_are_told(
     ]
 
 
+def test_an_attempt_whose_process_is_stopped_for_long_is_made_again(
+    idle: Running, processes: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its dispatcher renews the lease meanwhile, so nobody else would notice."""
+    monkeypatch.setattr("halocline_service.dispatcher.attempts.processes.STOPPED_SECONDS", 0.3)
+    monkeypatch.setattr("halocline_service.lifetime.STOPPED_SECONDS", 0.3)
+    made = processes()
+
+    def stop(_event: object) -> None:
+        for process in vars(made)["_all"]:
+            os.kill(vars(process)["_process"].pid, signal.SIGSTOP)
+
+    with pytest.raises(ConnectionError) as caught:
+        made(claimed(idle, "sst.zarr", scalars={"do": 9}), stop, never)
+    outcome = outcome_of(caught.value)
+    assert isinstance(outcome, Lost)
+    assert outcome.error["message"] == (
+        "The process that computed the job was stopped by a signal for 0.3 seconds, and was ended."
+    )
+    assert attempt(idle, made, 0)
+
+
 def test_an_attempt_is_asked_to_stop_and_its_process_stays(idle: Running, processes: Make) -> None:
     made = processes(stopping=60.0)
     first = attempt(idle, made, 0)
@@ -267,7 +290,7 @@ def test_a_process_that_keeps_much_memory_is_replaced(
     ("do", "kind", "message"),
     [
         (4, Crashed, "The process that computed the job ended by signal SIGSEGV."),
-        (5, Lost, "The connection to the workers was lost."),
+        (5, Lost, "The process that computed the job ended by signal SIGKILL."),
         (6, Failed, "It is wrong."),
         (7, Failed, "Halocline met an error that it did not expect."),
         (8, Crashed, "The process that computed the job ended with status 3."),

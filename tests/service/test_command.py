@@ -131,13 +131,14 @@ def test_a_worker_has_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.worker_environment({}, gpu=1, threads=4)["CUDA_VISIBLE_DEVICES"] == "7"
     assert machine.worker_environment({}, gpu=None, threads=4)["CUDA_VISIBLE_DEVICES"] == ""
     command = machine.worker_command(
-        "tls://a:1", "w", memory=10**9, jobs=3, folder=Path("f"), gpu=True, host="127.0.0.1"
+        "tls://a:1", memory=10**9, jobs=3, folder=Path("f"), gpu=True, host="127.0.0.1"
     )
     assert command[-2:] == ["--resources", "GPU=1"]
     given = dict(itertools.pairwise(command))
     assert given["--memory-limit"] == "1000000000"
     assert given["--nthreads"] == "6"  # blocks of each job that runs
     assert given["--host"] == "127.0.0.1"
+    assert "--name" not in given  # two commands on one machine would give the same one
 
 
 def test_gpus_are_counted_without_a_gpu_library(

@@ -119,6 +119,29 @@ def test_a_child_that_outgrows_its_memory_is_ended_alone(
         assert int(peak.read_text()) * 1024 <= limit + MARGIN + 32 * _MIB  # and shared libraries
 
 
+def test_a_child_that_a_signal_stops_is_ended_and_started_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A short stop costs nothing."""
+    monkeypatch.setattr(supervising, "STOPPED_SECONDS", 0.5)
+    monkeypatch.setattr("halocline_service.lifetime.STOPPED_SECONDS", 0.5)
+    monkeypatch.setattr(supervising, "_FIRST_WAIT", 0.001)
+    supervisor.start(Child("The stopped", ["/bin/sleep", "600"], vital=False))
+    first = _newest_child()
+    first.suspend()
+    first.resume()
+    made: Any = supervisor
+    (running,) = made._children
+    made._look_after(running)
+    assert first.is_running()
+    first.suspend()
+    watching(supervisor, lambda: running.process.pid != first.pid)
+    assert capsys.readouterr().err.splitlines() == [
+        "The stopped was stopped by a signal for 0.5 seconds, and was ended.",
+        "The stopped ended by signal 9; it is started again in 0.001 seconds.",
+    ]
+
+
 _DEAF = """
 import sys
 from pathlib import Path

@@ -14,6 +14,7 @@ from halocline_engine.errors import (
     HaloclineError,
     InternalError,
 )
+from halocline_service.dispatcher.attempts.wire import ClusterLost
 from halocline_service.jobs.errors import error_fields
 from halocline_service.jobs.job import JsonObject
 from halocline_service.store.base import StoreAway
@@ -92,6 +93,8 @@ def outcome_of(error: Exception) -> Outcome:
             return Failed(_fields("output", "The result cannot be written: the disk is full."))
         case MemoryError():
             return Failed(_fields("capacity", "The work does not fit into memory."))
+        case ClusterLost():
+            return Lost(_fields("device", str(error)))
         case ConnectionError() | TimeoutError():
             return Lost(_fields("device", "The connection to the workers was lost."))
         case _ if type(error).__module__.partition(".")[0] == "distributed":

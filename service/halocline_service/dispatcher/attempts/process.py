@@ -15,6 +15,7 @@ from halocline_service.dispatcher.attempts.memory import resident
 from halocline_service.dispatcher.attempts.setup import Setup
 from halocline_service.dispatcher.attempts.wire import LONGEST_LINE, line_of, message_of
 from halocline_service.jobs.job import JsonObject
+from halocline_service.lifetime import is_stopped
 
 __all__ = ["AttemptProcess"]
 
@@ -51,6 +52,11 @@ class AttemptProcess:
     def resident(self) -> int:
         """The bytes of memory that it takes."""
         return resident(self._process.pid)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it."""
+        return is_stopped(self._process.pid)
 
     def send(self, message: JsonObject) -> None:
         """Tell it something; one that has ended hears nothing."""

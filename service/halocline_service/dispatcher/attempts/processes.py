@@ -30,6 +30,7 @@ from halocline_service.dispatcher.attempts.process import AttemptProcess
 from halocline_service.dispatcher.attempts.setup import Setup
 from halocline_service.dispatcher.attempts.wire import ClusterLost, Told, error_from, job_to
 from halocline_service.jobs.job import Job, JsonObject
+from halocline_service.lifetime import STOPPED_SECONDS, Stoppage
 
 __all__ = ["COMMAND", "Limits", "Processes"]
 
@@ -146,6 +147,7 @@ class _Watch:
         self._stop_at: float | None = None
         self._plan_until = float("inf")
         self._has_planned = False
+        self._stoppage = Stoppage()
 
     def until_done(
         self, on_event: Callable[[EngineEvent], None], cancelled: Callable[[], bool]
@@ -207,6 +209,13 @@ class _Watch:
             self._plan_until = min(self._plan_until, now + self._limits.planning)
             if now > self._plan_until:
                 raise _Over(_too_long(self._limits.planning))
+        if self._stoppage.is_over(now, stopped=self._process.is_stopped):
+            raise _Over(
+                ClusterLost(
+                    "The process that computed the job was stopped by a signal for "
+                    f"{STOPPED_SECONDS:g} seconds, and was ended."
+                )
+            )
         taken = self._process.resident
         if taken > self._memory:
             raise _Over(_too_large(taken, self._memory))

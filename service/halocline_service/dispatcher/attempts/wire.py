@@ -108,7 +108,7 @@ def error_from(message: Mapping[str, Any]) -> Exception:
         case {"memory": True}:
             return MemoryError()
         case {"cluster": True}:
-            return ClusterLost("The workers were lost.")
+            return ClusterLost("The connection to the workers was lost.")
         case {"errno": int(number)}:
             return OSError(number, os.strerror(number))
         case _:
