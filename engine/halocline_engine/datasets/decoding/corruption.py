@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.decoding.frames import Corrupt
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.errors import DatasetError, HaloclineError
+from halocline_engine.interruption import raise_if_interrupted
 
 __all__ = ["broken_chunk", "read_chunked", "read_whole", "unreadable"]
 
@@ -90,6 +91,7 @@ def _first_broken(
         for part, step in zip(region, files, strict=True)
     )
     for index in itertools.product(*ranges):
+        raise_if_interrupted()
         sides = zip(index, files, region, strict=True)
         cells = tuple(
             slice(max(at * step, part.start), min((at + 1) * step, part.stop))

@@ -1,16 +1,15 @@
-"""Number of chunks of a dataset, by arithmetic: a small file may declare any number."""
+"""Number and lengths of chunks, by arithmetic: a small file may declare any number."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, cast
 
 import xarray as xr
 
 from halocline_engine.errors import CapacityError
 
-__all__ = ["MOST_CHUNKS", "refuse_many_chunks"]
+__all__ = ["MOST_CHUNKS", "chunk_lengths", "refuse_many_chunks"]
 
 #: Chunks that one variable may have: a plan looks at each that it reads.
 MOST_CHUNKS = 10_000_000
@@ -30,7 +29,8 @@ def refuse_many_chunks(dataset: xr.Dataset) -> None:
                 needed=size,
                 available=_MOST_BYTES,
             )
-        count = _chunks(variable.sizes, variable.encoding)
+        lengths = chunk_lengths(variable)
+        count = math.prod(-(-n // step) for n, step in zip(variable.shape, lengths, strict=True))
         if count > MOST_CHUNKS:
             raise CapacityError(
                 f"Variable '{name}' has {count} chunks, but may have {MOST_CHUNKS}.",
@@ -38,12 +38,11 @@ def refuse_many_chunks(dataset: xr.Dataset) -> None:
             )
 
 
-def _chunks(sizes: Mapping[Any, int], encoding: Mapping[Any, Any]) -> int:
-    found = encoding.get("preferred_chunks")
-    if not isinstance(found, dict):
-        return 1
-    steps = cast("dict[Any, Any]", found)
-    return math.prod(-(-size // _step(steps.get(dim), size)) for dim, size in sizes.items())
+def chunk_lengths(variable: Any) -> tuple[int, ...]:
+    """Return the length of a chunk along each dimension; all of one that is not chunked."""
+    given = variable.encoding.get("preferred_chunks")
+    steps = cast("dict[Any, Any]", given) if isinstance(given, dict) else {}
+    return tuple(_step(steps.get(dim), size) for dim, size in variable.sizes.items())
 
 
 def _step(step: object, size: int) -> int:

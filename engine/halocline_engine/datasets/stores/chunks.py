@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.stores.source import Region, Source
+from halocline_engine.interruption import raise_if_interrupted
 from halocline_engine.processors import usable_processors
 from halocline_engine.schedule.traversal.lru import LRU
 
@@ -77,11 +78,15 @@ def chunks_in(stored: Stored, region: Region) -> Iterator[Chunk]:
     >>> [chunk.index for chunk in chunks_in(stored, (slice(3, 5), slice(0, 5)))]
     [(0, 0), (1, 0)]
     """
-    ranges = (
+    return (Chunk(stored, index) for index in itertools.product(*_ranges(stored, region)))
+
+
+def _ranges(stored: Stored, region: Region) -> list[range]:
+    """Return the places of the chunks that a region touches, along each dimension."""
+    return [
         range(part.start // step, -(-part.stop // step) if part.stop > part.start else 0)
         for part, step in zip(region, stored.chunks, strict=True)
-    )
-    return (Chunk(stored, index) for index in itertools.product(*ranges))
+    ]
 
 
 @dataclass(slots=True)
@@ -218,7 +223,7 @@ class CachedSource:
         if stored is None:
             return self.source.read(name, region)
         if not self.limit:
-            tally.fetches += sum(1 for _ in chunks_in(stored, region))
+            tally.fetches += math.prod(map(len, _ranges(stored, region)))
             return self.source.read(name, region)
         values: NDArray[Any] | None = None
         for chunk, held in self._held(stored, region, tally):
@@ -248,9 +253,9 @@ class CachedSource:
         self, stored: Stored, region: Region, tally: Tally
     ) -> Iterator[tuple[Chunk, NDArray[Any]]]:
         """Yield the chunks of a region with their values, in order."""
-        cache, chunks = _cache_of(self.run, self.limit), list(chunks_in(stored, region))
-        for first in range(0, len(chunks), _AT_ONCE):
-            part = chunks[first : first + _AT_ONCE]
+        cache, chunks = _cache_of(self.run, self.limit), chunks_in(stored, region)
+        while part := list(itertools.islice(chunks, _AT_ONCE)):
+            raise_if_interrupted()
             yield from zip(part, cache.take(self.place, part, self._values, tally), strict=True)
 
     def _values(self, chunk: Chunk) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.decoding.pieces import cells_within, pieces_of
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.source import Region
@@ -35,7 +36,9 @@ class ZarrSink:
     def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
         """Store the values of a region; raises `OutputError` where the disk is full."""
         with full_disk(self.path):
-            ZARR.open_array(self.path, path=name, mode="r+")[region] = values
+            array = ZARR.open_array(self.path, path=name, mode="r+")
+            for piece in pieces_of(region, array.shape, array.shards or array.chunks):
+                array[piece] = values if piece == region else values[cells_within(piece, region)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,8 +26,9 @@ from halocline_engine.copies import in_threads, of_device
 from halocline_engine.datasets.dask_blocks import load_region
 from halocline_engine.datasets.decoding.bounded import bounded_decoding
 from halocline_engine.datasets.decoding.corruption import read_chunked, read_whole, unreadable
+from halocline_engine.datasets.decoding.pieces import read_pieces
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.stores.census import refuse_many_chunks
+from halocline_engine.datasets.stores.census import chunk_lengths, refuse_many_chunks
 from halocline_engine.datasets.stores.netcdf import open_netcdf
 from halocline_engine.datasets.storing.opening import open_zarr
 from halocline_engine.datasets.storing.writing import store_values
@@ -91,8 +92,7 @@ class ZarrStore:
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the decoded values of a region; raises `DatasetError` where a chunk is broken."""
-        read = functools.partial(_values, _open_zarr(self.path, self.stamp), name)
-        return read_chunked(self.path, name, region, read)
+        return _read(_open_zarr(self.path, self.stamp), self.path, name, region, read_chunked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,7 @@ class NetcdfFile:
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the decoded values of a region; raises `DatasetError` where it is broken."""
-        read = functools.partial(_values, _open_netcdf(self.path, self.stamp), name)
-        return read_whole(self.path, name, region, read)
+        return _read(_open_netcdf(self.path, self.stamp), self.path, name, region, read_whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +146,11 @@ class ArrayStore:
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the values of a region; raises `DatasetError` where a chunk is broken."""
         array = ZARR.open_array(self.path, path=name, mode="r")
-        return read_chunked(self.path, name, region, lambda cells: np.asarray(array[cells]))
+
+        def read(cells: Region) -> NDArray[Any]:
+            return read_chunked(self.path, name, cells, lambda part: np.asarray(array[part]))
+
+        return read_pieces(region, array.shape, array.shards or array.chunks, read)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,6 +270,20 @@ def _open_zarr(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of t
 @functools.lru_cache(maxsize=8)
 def _open_netcdf(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
     return open_netcdf(Path(path))
+
+
+def _read(
+    dataset: xr.Dataset, path: str, name: str, region: Region, guarded: Callable[..., NDArray[Any]]
+) -> NDArray[Any]:
+    """Return the values of a region of a file's variable; `guarded` says what cannot be read."""
+    variable = variable_data(dataset, name)
+    values = functools.partial(_values, dataset, name)
+    return read_pieces(
+        region,
+        variable.shape,
+        chunk_lengths(variable),
+        lambda cells: guarded(path, name, cells, values),
+    )
 
 
 def _values(dataset: xr.Dataset, name: str, region: Region) -> NDArray[Any]:

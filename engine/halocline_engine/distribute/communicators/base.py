@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import Report
+from halocline_engine.interruption import interruptible
 
 __all__ = [
     "SILENCE",
@@ -26,6 +27,7 @@ __all__ = [
     "agree",
     "from_all",
     "gathered",
+    "run_rank",
     "shared",
 ]
 
@@ -85,6 +87,12 @@ class RankWork(Protocol):
         Rank 0 tells what happens. Running it again writes the same values again.
         """
         ...
+
+
+def run_rank(work: RankWork, communicator: Communicator, tell: Tell) -> Report:
+    """Do the part of one rank in this thread, and end with the job, also while reading."""
+    with interruptible(communicator.check):
+        return work.run(communicator, tell)
 
 
 def shared(communicator: Communicator, tag: Tag, decide: Callable[[], dict[str, Any]]) -> Any:

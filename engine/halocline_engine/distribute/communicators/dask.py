@@ -15,6 +15,7 @@ from distributed.protocol.serialize import to_serialize
 from numpy.typing import NDArray
 
 from halocline_engine.distribute.communicators.base import RankWork, Tag
+from halocline_engine.distribute.communicators.base import run_rank as run_interruptibly
 from halocline_engine.distribute.communicators.local import Mailbox
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import Report
@@ -130,7 +131,9 @@ def run_rank(work: RankWork, job: str, rank: int, addresses: tuple[str, ...]) ->
     def tell(event: Event) -> None:
         worker.log_event(job, {"event": event.to_json()})
 
-    return work.run(_DaskCommunicator(rank, addresses, job, worker, box.mailbox), tell)
+    return run_interruptibly(
+        work, _DaskCommunicator(rank, addresses, job, worker, box.mailbox), tell
+    )
 
 
 def _boxes(worker: Any) -> dict[str, _Box]:

@@ -12,9 +12,11 @@ import contextlib
 import logging
 import os
 import queue
+import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, cast
@@ -35,9 +37,14 @@ from halocline_engine.distribute.executors.reach import Reach
 from halocline_engine.distribute.executors.template import LOADED, end_if_new, start_template
 from halocline_engine.distribute.executors.workers import AT_HAND, Workers
 from halocline_engine.distribute.grid.partition import Block, shares
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.cancel import (
+    CancelToken,
+    cancel_run,
+    is_run_cancelled,
+    raise_if_cancelled,
+)
 from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.model import BlockWork, Report, RunWork
+from halocline_engine.distribute.tasks.model import BlockWork, Report, RunWork, compute_blocks
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import (
     ArgumentError,
@@ -160,11 +167,12 @@ class ClusterPool:
         left = iter(whole)
         back: queue.SimpleQueue[Any] = queue.SimpleQueue()
         running: set[Any] = set()
+        run = uuid.uuid4().hex
         try:
             while True:
                 workers = len(self._chosen.look())
                 for some in islice(left, max(0, AT_HAND * workers - len(running))):
-                    future = self._submit(_somewhere, work, some)
+                    future = self._submit(_somewhere, run, work, some)
                     running.add(future)
                     future.add_done_callback(back.put)
                 if workers and not running:
@@ -176,8 +184,8 @@ class ClusterPool:
                     reports, worker = self._result(future)
                     yield from (Done(report, worker) for report in reports)
         finally:
-            if running and isinstance(work, RunWork):
-                self.everywhere(work.stop)
+            if running:
+                self.everywhere(partial(cancel_run, run))
             settle(self.client, self._chosen, running)
 
     def run_ranks(
@@ -255,10 +263,20 @@ async def _call(function: Callable[[], None]) -> None:
     function()
 
 
-def _somewhere(work: BlockWork, blocks: Sequence[Block]) -> tuple[Sequence[Report], str]:
-    """Compute some blocks, and say on which worker."""
-    together = work.together(blocks) if isinstance(work, RunWork) else [work.run(b) for b in blocks]
-    return together, str(_dd.get_worker().address)
+def _somewhere(run: str, work: BlockWork, blocks: Sequence[Block]) -> tuple[Sequence[Report], str]:
+    """Compute some blocks of a run, and say on which worker.
+
+    They end early where the run was cancelled, and where the scheduler no longer wants the task, as
+    when the process of the run was killed.
+    """
+    worker = _dd.get_worker()
+    tasks, key = worker.state.tasks, worker.get_current_task()
+
+    def is_unwanted() -> bool:
+        task = tasks.get(key)
+        return task is None or task.state == "cancelled" or is_run_cancelled(run)
+
+    return compute_blocks(work, blocks, is_unwanted), str(worker.address)
 
 
 @contextlib.contextmanager

@@ -15,13 +15,13 @@ import psutil
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.probe import device_bytes
-from halocline_engine.distribute.communicators.base import RankWork
+from halocline_engine.distribute.communicators.base import RankWork, run_rank
 from halocline_engine.distribute.communicators.local import LocalCommunicator, Mailbox
 from halocline_engine.distribute.executors.base import POLL, Done, T
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.model import BlockWork, Report, StreamWork
+from halocline_engine.distribute.tasks.model import BlockWork, Report, StreamWork, compute_blocks
 from halocline_engine.distribute.tasks.options import Options
 
 __all__ = ["LocalPool", "host_memory", "return_freed_memory", "usable_device_memory"]
@@ -69,14 +69,14 @@ class LocalPool:
             return
         if len(blocks) == 1:  # nothing to read or write meanwhile, and a thread takes a while
             raise_if_cancelled(cancelled)
-            yield Done(work.run(blocks[0], cancelled), name)
+            yield Done(_compute(work, blocks[0], cancelled), name)
             return
         with ThreadPoolExecutor(self.threads, thread_name_prefix="halocline") as executor:
             running: set[Future[Report]] = set()
 
             def start(count: int) -> None:
                 for block in itertools.islice(left, count):
-                    running.add(executor.submit(work.run, block, cancelled))
+                    running.add(executor.submit(_compute, work, block, cancelled))
 
             start(self.threads)
             while running:
@@ -96,7 +96,7 @@ class LocalPool:
         told: queue.SimpleQueue[Event | Future[Report]] = queue.SimpleQueue()
         with ThreadPoolExecutor(ranks, thread_name_prefix="halocline-rank") as executor:
             running = {
-                executor.submit(work.run, LocalCommunicator(rank, ranks, mailbox), told.put)
+                executor.submit(run_rank, work, LocalCommunicator(rank, ranks, mailbox), told.put)
                 for rank in range(ranks)
             }
             for future in running:
@@ -120,6 +120,10 @@ class LocalPool:
     def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
         """Return what a function returns here."""
         return {f"process {os.getpid()}": function(*arguments)}
+
+
+def _compute(work: BlockWork, block: Block, cancelled: CancelToken | None) -> Report:
+    return compute_blocks(work, (block,), cancelled)[0]
 
 
 def usable_device_memory(target: str) -> int | None:

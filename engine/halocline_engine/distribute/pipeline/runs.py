@@ -48,7 +48,9 @@ class PipelinedRuns:
         """Compute one block by itself."""
         return self.work.run(block, cancelled)
 
-    def together(self, blocks: Sequence[Block]) -> tuple[Report, ...]:
+    def together(
+        self, blocks: Sequence[Block], cancelled: CancelToken | None = None
+    ) -> tuple[Report, ...]:
         """Compute a run of blocks; a process has one at a time."""
         place = _place(self.job, self.target)
         with place.lock:
@@ -59,22 +61,16 @@ class PipelinedRuns:
             )
             work = PipelinedWork(self.work, self.slots, resources)
             try:
-                return tuple(work.stream(blocks, place.ended.is_set))
+                return tuple(work.stream(blocks, cancelled))
             finally:
                 for _, source, _ in self.work.sources:
                     if isinstance(source, CachedSource) and source.limit:
                         clear_cache(source.run, source.limit)
 
-    def stop(self) -> None:
-        """Let what this process computes of the job end soon; waits for nothing."""
-        _place(self.job, self.target).ended.set()
-
 
 def end_runs(job: str, target: str) -> None:
     """Give back what a job had in this process for its pipelines; waits for nothing."""
-    place = _place(job, target)
-    place.ended.set()
-    threading.Thread(target=place.close, daemon=True).start()
+    threading.Thread(target=_place(job, target).close, daemon=True).start()
 
 
 class _Place:
@@ -82,7 +78,6 @@ class _Place:
 
     def __init__(self, target: str) -> None:
         self.lock = threading.Lock()
-        self.ended = threading.Event()
         self._target = target
         self._stack = ExitStack()
         self._resources: PipelineResources | None = None

@@ -39,6 +39,7 @@ from halocline_engine.distribute.transports.base import (
     shape_of,
 )
 from halocline_engine.distribute.transports.choose import FieldParts, loading_of, storing_of
+from halocline_engine.interruption import interruptible
 
 __all__ = ["Item", "PipelineStages", "PipelinedWork", "items_of"]
 
@@ -221,9 +222,10 @@ class PipelineStages:
     def read(self, item: int, slot: int) -> None:
         """Read what is new, and prepare for what will be made."""
         one = self._items[item]
-        moved = self._moved.setdefault(one.block.index, _Transfers(Task(one.block), self._queues))
+        task = Task(one.block, self._cancelled)
+        moved = self._moved.setdefault(one.block.index, _Transfers(task, self._queues))
         tally = Tally()
-        with moved.read():
+        with moved.read(), interruptible(task.check):
             for name, way in self._loading.items():
                 if not one.shares[name].complete:
                     part = Part(item, slot, one.block, one.shares[name].fresh)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -18,8 +19,18 @@ from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.spent import Counts, Interval, Spent
+from halocline_engine.interruption import interruptible
 
-__all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "Task", "peak_bytes"]
+__all__ = [
+    "COMPUTE",
+    "BlockWork",
+    "Report",
+    "RunWork",
+    "StreamWork",
+    "Task",
+    "compute_blocks",
+    "peak_bytes",
+]
 
 #: One computation at a time in a process: kernels use all of its threads and all of its device.
 #: Other threads read and write meanwhile.
@@ -58,13 +69,24 @@ class RunWork(BlockWork, Protocol):
         """Into how many runs of neighbours the blocks are cut."""
         ...
 
-    def together(self, blocks: Sequence[Block]) -> Sequence[Report]:
+    def together(
+        self, blocks: Sequence[Block], cancelled: CancelToken | None = None
+    ) -> Sequence[Report]:
         """Compute a run in this process; running it again writes the same again."""
         ...
 
-    def stop(self) -> None:
-        """Let what this process computes end soon; waits for nothing."""
-        ...
+
+def compute_blocks(
+    work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
+) -> Sequence[Report]:
+    """Compute some blocks in this thread, and end where the run is cancelled, also while reading.
+
+    Blocks of a `RunWork` are one run.
+    """
+    with interruptible(partial(raise_if_cancelled, cancelled)):
+        if isinstance(work, RunWork):
+            return work.together(blocks, cancelled)
+        return [work.run(block, cancelled) for block in blocks]
 
 
 @dataclass(frozen=True, slots=True)
