@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from halocline_service.lifetime import STOPPED_SECONDS, Stoppage, end_with, is_stopped
+from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage, is_stopped
+from halocline_service.lifetime import end_with
 
 __all__ = ["MARGIN", "Child", "Gone", "Supervisor", "limit_memory"]
 

@@ -124,7 +124,7 @@ def test_a_child_that_a_signal_stops_is_ended_and_started_again(
 ) -> None:
     """A short stop costs nothing."""
     monkeypatch.setattr(supervising, "STOPPED_SECONDS", 0.5)
-    monkeypatch.setattr("halocline_service.lifetime.STOPPED_SECONDS", 0.5)
+    monkeypatch.setattr("halocline_engine.stoppage.STOPPED_SECONDS", 0.5)
     monkeypatch.setattr(supervising, "_FIRST_WAIT", 0.001)
     supervisor.start(Child("The stopped", ["/bin/sleep", "600"], vital=False))
     first = _newest_child()

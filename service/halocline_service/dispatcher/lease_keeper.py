@@ -21,6 +21,7 @@ __all__ = ["LeaseKeeper"]
 
 _log = structlog.get_logger()
 _FREQUENT = frozenset({"block-finished", "pass-finished"})
+_STALLED = "worker-stalled"
 _FASTEST_SECONDS = 0.2  # at most five of the frequent events a second
 _MOST_UNTOLD = 100
 
@@ -94,8 +95,10 @@ class LeaseKeeper:
         """Write an event of the engine; of those that come in quick order, the last one."""
         data = dict(event.to_json())
         kind = str(data.pop("kind"))
-        told = (event.progress, Note(kind, data))
         with self._lock:
+            # What happens to a worker says nothing of how far the job is.
+            progress = self._progress if kind == _STALLED else event.progress
+            told = (progress, Note(kind, data))
             self._held_back = told if kind in _FREQUENT else None
             if self._held_back is None:
                 self._write(*told)
@@ -129,6 +132,8 @@ class LeaseKeeper:
 
     def _record(self, notes: Sequence[Note]) -> None:
         message = f"Computing, {self._progress:.0%} done."
+        if notes and notes[-1].kind == _STALLED:
+            message += f" {notes[-1].data['message']}"
         progress = self._progress
         if not self._store.record(self._lease, progress=progress, message=message, notes=notes):
             self._stop.set()

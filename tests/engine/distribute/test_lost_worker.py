@@ -93,6 +93,7 @@ def test_a_loss_is_noticed_soon(
             if isinstance(event, BlockFinished) and not looks:
                 lost.send_signal(how)
                 monkeypatch.setattr(looked_up, "PATIENCE", 4)
+                monkeypatch.setattr(looked_up, "SILENT", 4)
                 monkeypatch.setattr(looked_up, "_ANSWER_SECONDS", 3)
                 monkeypatch.setattr(looked_up, "ask_scheduler", asked)
                 looks.append("first")
@@ -110,7 +111,8 @@ def test_a_loss_is_noticed_soon(
 
     worker = cluster.worker("first")
     none = "The cluster has no worker that can be used."
-    assert lose(worker, signal.SIGSTOP) == none
+    silent = "No worker of the cluster has been heard of for 4 seconds."
+    assert lose(worker, signal.SIGSTOP) == silent
     worker.send_signal(signal.SIGCONT)
     assert lose(worker, signal.SIGKILL) == none
     cluster.worker("second")

@@ -80,9 +80,10 @@ class Pool(Protocol):
 
     def run(
         self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
-    ) -> Iterator[Done]:
+    ) -> Iterator[Event | Done]:
         """Compute blocks and yield them as they finish; raises what a block raised.
 
+        Yields what happens to processes, too.
         When it raises, nothing is being written any more.
         """
         ...

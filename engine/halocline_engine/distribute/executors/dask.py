@@ -53,6 +53,7 @@ from halocline_engine.errors import (
     HaloclineError,
 )
 from halocline_engine.processors import usable_processors
+from halocline_engine.stoppage import ending_stopped
 
 __all__ = [
     "ClusterPool",
@@ -65,7 +66,7 @@ __all__ = [
 
 _dd: Any = cast(Any, distributed)
 
-# Dask pauses a worker at 80 % of its limit.
+# Dask pauses a worker of others at 80 % of its limit.
 _SHARE = 0.75
 _CONNECT_SECONDS = 15
 _TELL_SECONDS = 5.0
@@ -80,6 +81,8 @@ _METHOD = "distributed.worker.multiprocessing-method"
 # Workers that wait sample their own threads a hundred times a second, for pages that there are
 # none of here, and wake up fifty times to find that they were not held up.
 _QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
+# Workers keep no results, so that a pause would free nothing.
+_UNPAUSED = {f"distributed.worker.memory.{each}": False for each in ("target", "spill", "pause")}
 
 
 class ClusterPool:
@@ -161,7 +164,7 @@ class ClusterPool:
 
     def run(
         self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
-    ) -> Iterator[Done]:
+    ) -> Iterator[Event | Done]:
         """Compute blocks on the workers."""
         whole = shares(blocks, work.runs) if isinstance(work, RunWork) else [(b,) for b in blocks]
         left = iter(whole)
@@ -178,6 +181,7 @@ class ClusterPool:
                 if workers and not running:
                     return
                 raise_if_cancelled(cancelled)
+                yield from self._chosen.notices()
                 with contextlib.suppress(queue.Empty):
                     future = back.get(timeout=POLL)
                     running.discard(future)
@@ -321,7 +325,8 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
         threads = str(max(1, usable_processors() // workers))
         environments = [_thread_environment(threads)] * workers
         cluster = worker_processes(environments, method, preload=[LOADED])
-    with cluster, _dd.Client(cluster, set_as_default=False) as client:
+    running = ending_stopped(cluster.worker_pids)
+    with cluster, _dd.Client(cluster, set_as_default=False) as client, running:
         client.wait_for_workers(workers, timeout=120)
         yield ClusterPool(client)
 
@@ -377,7 +382,7 @@ def worker_processes(
     }
     end_if_new()
     try:
-        with dask_config.set({**_ROUTES, **_QUIET, _METHOD: method}):
+        with dask_config.set({**_ROUTES, **_QUIET, **_UNPAUSED, _METHOD: method}):
             return _Processes(
                 scheduler={"cls": _dd.Scheduler, "options": {**ours, "port": 0}},
                 workers={
@@ -401,6 +406,11 @@ class _Processes(_dd.SpecCluster):
     Dask would give a process up that is away 15 seconds after it ended: one that takes longer to
     start again, or that ended again just then.
     """
+
+    def worker_pids(self) -> list[int]:
+        """Return the numbers of the processes that run now."""
+        nannies: list[Any] = [*cast("Any", self).workers.values()]
+        return [nanny.pid for nanny in nannies if nanny.pid]
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
         super(_dd.SpecCluster, self)._update_worker_status(op, msg)

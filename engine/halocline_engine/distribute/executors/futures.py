@@ -11,7 +11,7 @@ from distributed.comm.core import CommClosedError
 
 from halocline_engine.distribute.executors.base import POLL
 from halocline_engine.distribute.executors.workers import Workers, ask_scheduler
-from halocline_engine.errors import ClusterError
+from halocline_engine.errors import HaloclineError
 
 __all__ = ["fetched", "is_of_files", "settle"]
 
@@ -41,7 +41,7 @@ def settle(client: Any, workers: Workers, running: Iterable[Any]) -> None:
     """
     until = time.monotonic() + _SETTLE_SECONDS
     left = {future for future in running if not future.done()}
-    with contextlib.suppress(ClusterError):
+    with contextlib.suppress(HaloclineError):
         while left and time.monotonic() < until:
             held = _held(client, workers)
             for future in left:

@@ -59,7 +59,7 @@ class LocalPool:
 
     def run(
         self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
-    ) -> Iterator[Done]:
+    ) -> Iterator[Event | Done]:
         """Compute blocks in threads, or as they come through a pipeline."""
         left = iter(blocks)
         name = f"process {os.getpid()}"

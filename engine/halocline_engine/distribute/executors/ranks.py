@@ -58,6 +58,8 @@ def run_on_workers(
             future.add_done_callback(told.put)
         while running:
             raise_if_cancelled(cancelled)
+            workers.look()
+            yield from workers.notices()
             _look(workers, running.values())
             with contextlib.suppress(queue.Empty):
                 one = told.get(timeout=POLL)

@@ -1,35 +1,71 @@
-"""Workers of a Dask cluster, as they come, go and fall silent.
+"""Workers of a Dask cluster, as they come, go, fall silent and pause.
 
-A scheduler knows at once of a worker that ends, and of one that is stopped or cut off only by its
-silence. Silence is what was seen of it in many looks: where this process itself was stopped, or did
-not let its scheduler run, no worker is lost.
+A scheduler knows at once of a worker whose process or machine is gone: its connection ends, as the
+system acknowledges packets for a process that computes, and not for a machine that is gone. Silence
+is less: a worker that compiles on a busy machine sends no heartbeat for long. Silence is what was
+seen in many looks: where this process itself was stopped, or did not let its scheduler run, no
+worker is lost.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from halocline_engine.distribute.executors.base import POLL
-from halocline_engine.errors import ClusterError
+from halocline_engine.distribute.tasks.events import WorkerStalled
+from halocline_engine.errors import CapacityError, ClusterError, HaloclineError
 
-__all__ = ["AT_HAND", "PATIENCE", "Workers", "ask_scheduler"]
+__all__ = ["AT_HAND", "PATIENCE", "SILENT", "Workers", "ask_scheduler"]
 
 #: One block computes while another one is read or written.
 AT_HAND = 2
-#: Seconds until workers that are not heard of are given up.
+#: Seconds until a run ends that has no worker which it may use.
 PATIENCE = 12.0
-# Seconds until one worker among others is passed over. Heartbeats come every half second, and less
-# often from many workers.
-_SILENT = 7.0
-_WORKERS_PER_SECOND = 20
+#: Seconds of silence until a worker that is connected is passed over.
+SILENT = 60.0
+# Seconds until a worker is passed over that Dask has paused, which starts no block any more.
+_PAUSED = 20.0
+# Seconds of either until the events of a run say so.
+_STALLED = 10.0
 _LOOK_SECONDS = 1.0
 # However long ago the last look was, it adds no more than this to a silence.
 _LONGEST_STEP = 3.0
 _ANSWER_SECONDS = 10
 # The resource that workers with a device offer.
 _DEVICE = "GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A worker as it was seen: its last sign, seconds of silence and of a pause."""
+
+    last: object
+    silent: float = 0.0
+    paused: float = 0.0
+
+    def after(self, facts: Mapping[str, Any], step: float) -> _State:
+        """Return the state after another look, so many seconds later."""
+        last, is_paused = facts.get("last_seen"), facts.get("status") == "paused"
+        return _State(
+            last,
+            self.silent + step if last == self.last else 0.0,
+            self.paused + step if is_paused else 0.0,
+        )
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether blocks may be sent there."""
+        return self.silent < SILENT and self.paused < _PAUSED
+
+    @property
+    def stall(self) -> str:
+        """Reason why the worker gets nothing done; empty where it is not known to."""
+        if self.paused >= _STALLED:
+            return "paused"
+        return "silent" if self.silent >= _STALLED else ""
 
 
 class Workers:
@@ -41,15 +77,16 @@ class Workers:
         self._offer = offer
         self._found: Mapping[str, Any] = {}
         self._looked: float | None = None
-        self._heard: dict[str, tuple[object, float]] = {}
-        self._quiet = 0.0
+        self._states: dict[str, _State] = {}
+        self._without = 0.0
+        self._notices: list[WorkerStalled] = []
         self._lost: ClusterError | None = None
 
     def look(self) -> Mapping[str, Any]:
         """Return the workers by address, none for a while where they may come back.
 
-        Raises `ClusterError` where there has been none for `PATIENCE` seconds, and where the
-        scheduler does not answer.
+        Raises `ClusterError` where there has been none for `PATIENCE` seconds, or `CapacityError`
+        if Dask has paused them, and `ClusterError` where the scheduler does not answer.
         """
         now = time.monotonic()
         passed = 0.0 if self._looked is None else now - self._looked
@@ -58,14 +95,11 @@ class Workers:
         there = {a: facts for a, facts in self._everyone().items() if self._fits(a, facts)}
         self._looked = now
         step = min(passed, _LONGEST_STEP)
-        self._listen(there, step)
-        silent = max(_SILENT, len(there) / _WORKERS_PER_SECOND)
-        self._found = {a: facts for a, facts in there.items() if self._heard[a][1] < silent}
-        self._quiet = min((s for _, s in self._heard.values()), default=self._quiet + step)
-        if self._quiet > PATIENCE:
-            raise ClusterError(
-                "The cluster has no worker that can be used.", hint="Start some workers."
-            )
+        self._observe(there, step)
+        self._found = {a: facts for a, facts in there.items() if self._states[a].is_usable}
+        self._without = 0.0 if self._found else self._without + step
+        if self._without > PATIENCE:
+            raise self._shortage()
         return self._found
 
     def now(self) -> Mapping[str, Any]:
@@ -73,6 +107,11 @@ class Workers:
         while not self.look():
             time.sleep(POLL)
         return self._found
+
+    def notices(self) -> Iterator[WorkerStalled]:
+        """Yield what happened to workers since this was asked last."""
+        while self._notices:
+            yield self._notices.pop(0)
 
     def among(self, addresses: Iterable[str]) -> Workers:
         """Choose those of some addresses; by the resource that they alone offer, if they do."""
@@ -103,14 +142,47 @@ class Workers:
             return bool(facts.get("resources", {}).get(self._offer))
         return self._only is None or address in self._only
 
-    def _listen(self, there: Mapping[str, Any], step: float) -> None:
-        """Add up for each worker the seconds since it was heard of."""
-        before, self._heard = self._heard, {}
+    def _observe(self, there: Mapping[str, Any], step: float) -> None:
+        """Add a look at each worker, and note those that begin to stall or are gone."""
+        before, self._states = self._states, {}
         for address, facts in there.items():
-            seen = facts.get("last_seen")
-            last, silence = before.get(address, (None, 0.0))
-            quiet = address in before and seen == last
-            self._heard[address] = (seen, silence + step if quiet else 0.0)
+            known = before.get(address, _State(None))
+            state = self._states[address] = known.after(facts, step)
+            if state.stall and state.stall != known.stall:
+                self._notices.append(_stalled(address, state))
+        gone = before.keys() - there.keys()
+        self._notices += [_gone(address) for address in sorted(gone)]
+
+    def _shortage(self) -> HaloclineError:
+        """Return the error of a run that no worker can go on with."""
+        if any(state.paused >= _PAUSED for state in self._states.values()):
+            return CapacityError(
+                "Dask has paused every worker of the cluster, as each takes more than the share of "
+                "its memory from which on Dask starts no work.",
+                hint="Give smaller 'chunks', or workers with more memory.",
+            )
+        if self._states:
+            return ClusterError(
+                f"No worker of the cluster has been heard of for {SILENT:g} seconds.",
+                hint="They are stopped or hang: start them again.",
+            )
+        return ClusterError(
+            "The cluster has no worker that can be used.", hint="Start some workers."
+        )
+
+
+def _stalled(address: str, state: _State) -> WorkerStalled:
+    if state.stall == "paused":
+        message = f"Worker '{address}' is paused by Dask, as it takes too much of its memory."
+        return WorkerStalled(address, "paused", state.paused, message)
+    seconds = state.silent
+    message = f"Worker '{address}' has been silent for {seconds:.0f} s: it is busy or stopped."
+    return WorkerStalled(address, "silent", seconds, message)
+
+
+def _gone(address: str) -> WorkerStalled:
+    message = f"Worker '{address}' is gone; its blocks are computed again elsewhere."
+    return WorkerStalled(address, "gone", 0.0, message)
 
 
 def ask_scheduler(client: Any, what: str, **told: Any) -> Any:

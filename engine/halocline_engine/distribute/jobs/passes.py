@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -57,7 +57,12 @@ class Passes:
         The pass is timed from `since` on `time.perf_counter`, or from now.
         """
         begun = time.perf_counter() if since is None else since
-        for count, finished in enumerate(self.pool.run(work, blocks, self.cancelled), 1):
+        count = 0
+        for finished in self.pool.run(work, blocks, self.cancelled):
+            if not isinstance(finished, Done):
+                self.on_event(finished)
+                continue
+            count += 1
             report, spent = finished.report, finished.report.spent
             self.add(report)
             self.shares.add(finished.worker, report, blocks[report.index : report.index + 1], steps)

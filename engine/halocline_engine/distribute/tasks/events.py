@@ -4,7 +4,8 @@
 and a `PassFinished`, and at the end `Worked`s and `Finished`. Where blocks stay in memory there are
 no passes, but `StepsFinished` and `Checkpointed`; after the loss of a worker `Resumed` comes again.
 Solves whose rows stay in memory tell their passes, and after a loss begin again. Snapshots are told
-in both modes, as `SnapshotWritten`. A run that fails raises and tells no more.
+in both modes, as `SnapshotWritten`. `WorkerStalled` may come at any time. A run that fails raises
+and tells no more.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ __all__ = [
     "StepsFinished",
     "Warned",
     "Worked",
+    "WorkerStalled",
     "event_of_rank",
 ]
 
@@ -264,6 +266,22 @@ class Measured(_Stepping):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerStalled(_Event):
+    """A worker of a cluster gets nothing done, in words as the `message`; the run goes on.
+
+    Its `state` is "silent" where it has sent no sign for so many `seconds`, "paused" where Dask
+    lets it begin nothing, as it takes too much memory, and "gone" where its process has ended.
+    """
+
+    kind: ClassVar[str] = "worker-stalled"
+
+    worker: str
+    state: str
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Worked(_Event):
     """What a worker did of the whole run; told of each one, before the end.
 
@@ -343,6 +361,7 @@ Event: TypeAlias = (
     | Checkpointed
     | SnapshotWritten
     | Measured
+    | WorkerStalled
     | Worked
     | Ceilings
     | Finished

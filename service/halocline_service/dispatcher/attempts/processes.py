@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from halocline_engine.errors import CancelledError, CapacityError, DeviceError
+from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage
 from halocline_service.datasets.references import Resolves
 from halocline_service.dispatcher.attempts.attempt import (
     EngineEvent,
@@ -30,7 +31,6 @@ from halocline_service.dispatcher.attempts.process import AttemptProcess
 from halocline_service.dispatcher.attempts.setup import Setup
 from halocline_service.dispatcher.attempts.wire import ClusterLost, Told, error_from, job_to
 from halocline_service.jobs.job import Job, JsonObject
-from halocline_service.lifetime import STOPPED_SECONDS, Stoppage
 
 __all__ = ["COMMAND", "Limits", "Processes"]
 

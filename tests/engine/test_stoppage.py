@@ -13,7 +13,7 @@ from deadlines import until
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halocline_service.lifetime import STOPPED_SECONDS, Stoppage, is_stopped
+from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage, ending_stopped, is_stopped
 
 
 @pytest.fixture
@@ -71,3 +71,17 @@ def test_the_system_tells_a_stopped_process_from_a_sleeping_one(
     sleeper.kill()
     sleeper.wait()
     assert not is_stopped(sleeper.pid)
+
+
+def test_what_is_stopped_for_long_is_killed(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("halocline_engine.stoppage.STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr("halocline_engine.stoppage._LOOK_SECONDS", 0.02)
+    other = subprocess.Popen(["/bin/sleep", "600"])
+    with ending_stopped(lambda: [sleeper.pid, other.pid]):
+        sleeper.send_signal(signal.SIGSTOP)
+        assert sleeper.wait(30) == -signal.SIGKILL
+    assert other.poll() is None
+    other.kill()
+    other.wait()
