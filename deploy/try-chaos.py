@@ -2,6 +2,7 @@
 
     python deploy/try-chaos.py --jobs 250 --every 7            # SQLite
     python deploy/try-chaos.py --jobs 250 --every 7 --postgres # a server of its own, killed as well
+    python deploy/try-chaos.py --minutes 10 --every 5          # as many jobs as that takes
 
 It starts its own installation in a temporary folder, on loopback. Every job must end, once, with
 the bits that it has without kills. Needs 'halocline[dev]' and this repository; the status is 1
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -23,7 +25,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,8 @@ _STENCIL: dict[str, Any] = {
     "boundary": {"x": "periodic", "y": "edge"},
     "target": "cpu",
 }
+_WRONG = ("lost", "doubled", "wrong", "given up", "refused")  # the last one are workers
+_FEW = 12  # jobs that are left when others are submitted
 _PATIENCE = 180.0  # seconds without a job that ends
 
 
@@ -211,10 +215,18 @@ def bits(here: Installation, job: str) -> dict[str, bytes]:
 
 
 def run_jobs(
-    here: Installation, ask: Asker, jobs: list[str], asked: argparse.Namespace, *, calm: bool
+    here: Installation,
+    ask: Asker,
+    jobs: list[str],
+    asked: argparse.Namespace,
+    more: Callable[[], list[str]] | None = None,
 ) -> float:
-    """Wait until all jobs have ended, with a kill from time to time; give how long it took."""
-    every = None if calm else asked.every
+    """Wait until all jobs have ended, with a kill from time to time; give how long it took.
+
+    `more` submits others where few are left, until it is time; without it nothing is killed.
+    """
+    every = None if more is None else asked.every
+    until = time.monotonic() + 60.0 * asked.minutes
     chance = random.Random(asked.seed)
     began = last = time.monotonic()
     names = [*here.commands, *(["database"] if here.server else [])]
@@ -230,21 +242,24 @@ def run_jobs(
             next_kill = time.monotonic() + every
         found = ask("GET", "/jobs", params={"status": "accepted,running", "limit": 1000})["jobs"]
         if len(found) < left:
-            left, last = len(found), time.monotonic()
+            last = time.monotonic()
+        left = len(found)
+        if more is not None and left < _FEW and time.monotonic() < until:
+            jobs += more()
+            left = len(jobs)
         assert time.monotonic() - last < _PATIENCE, f"No job ended for {_PATIENCE} s: {found[:3]}"
         time.sleep(0.1)
     return time.monotonic() - began
 
 
-def submitted(ask: Asker, wanted: dict[str, tuple[str, dict[str, Any]]], count: int) -> list[str]:
-    """Submit so many jobs of all kinds in turn."""
-    chosen = [list(wanted.values())[number % len(wanted)] for number in range(count)]
-    return [ask.submit(process, inputs) for process, inputs in chosen]
+def submitted(ask: Asker, turns: Iterator[tuple[str, dict[str, Any]]], count: int) -> list[str]:
+    """Submit so many jobs of the kinds whose turn it is."""
+    return [ask.submit(*next(turns)) for _ in range(count)]
 
 
 def judged(here: Installation, ask: Asker, jobs: list[str], expected: list[Any]) -> dict[str, int]:
     """Count what is wrong with jobs that have ended."""
-    wrong: dict[str, int] = dict.fromkeys(("lost", "doubled", "wrong", "given up"), 0)
+    wrong: dict[str, int] = dict.fromkeys(_WRONG[:4], 0)
     listed = set(every_job(ask))
     for number, job in enumerate(jobs):
         if job not in listed:
@@ -294,21 +309,24 @@ def try_it(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         try:
             ask = Asker(here)
             wanted = kinds(asked.steps)
-            first = submitted(ask, wanted, len(wanted))
-            run_jobs(here, ask, first, asked, calm=True)  # compiles what is compiled once
+            turns = itertools.cycle(wanted.values())
+            first = submitted(ask, turns, len(wanted))
+            run_jobs(here, ask, first, asked)  # compiles what is compiled once
             expected = [bits(here, job) for job in first]
             assert sum(not each for each in expected) == 1, "Only 'echo' writes no files."
-            calm_jobs = submitted(ask, wanted, asked.calm)
-            calm = run_jobs(here, ask, calm_jobs, asked, calm=True)
-            jobs = submitted(ask, wanted, asked.jobs)
-            chaos = run_jobs(here, ask, jobs, asked, calm=False)
+            calm_jobs = submitted(ask, turns, asked.calm)
+            calm = run_jobs(here, ask, calm_jobs, asked)
+            jobs = submitted(ask, turns, asked.jobs)
+            chaos = run_jobs(here, ask, jobs, asked, lambda: submitted(ask, turns, len(wanted)))
             wrong = judged(here, ask, calm_jobs + jobs, expected)
         finally:
             here.close()
-    ratio = (asked.jobs / chaos) / (asked.calm / calm)
+        said = (folder / "scheduler.log").read_text(errors="replace")
+    ratio = (len(jobs) / chaos) / (asked.calm / calm)
     return {
         **wrong,
-        "jobs": asked.jobs,
+        "refused": said.count("duplicate name"),
+        "jobs": len(jobs),
         "kills": dict(here.kills),
         "seconds": round(chaos, 1),
         "throughput": round(ratio, 2),
@@ -321,6 +339,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=250)
     parser.add_argument("--calm", type=int, default=60, help="jobs without kills, to compare")
     parser.add_argument("--every", type=float, default=7.0, help="seconds between two kills")
+    parser.add_argument("--minutes", type=float, default=0.0, help="for which jobs are submitted")
     parser.add_argument("--kills", type=int, help="kills after which there are no more")
     parser.add_argument("--throughput", type=float, default=0.5, help="least part of that in calm")
     parser.add_argument("--steps", type=int, default=400, help="of the long jobs")
@@ -337,7 +356,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"What the processes said is in {folder}.", file=sys.stderr)
         raise
     print(json.dumps(figures))
-    well = not any(figures[name] for name in ("lost", "doubled", "wrong", "given up"))
+    well = not any(figures[name] for name in _WRONG)
     if not well:
         print(f"What the processes said is in {folder}.", file=sys.stderr)
         return 1

@@ -70,10 +70,11 @@ def read_pieces(
     shape: Sequence[int],
     chunks: Sequence[int],
     read: Callable[[tuple[slice, ...]], NDArray[Any]],
+    most: int = CHUNKS_AT_ONCE,
 ) -> NDArray[Any]:
     """Return what `read` reads of a region of an array, piece by piece where it has many chunks."""
     whole: NDArray[Any] | None = None
-    for piece in pieces_of(region, shape, chunks):
+    for piece in pieces_of(region, shape, chunks, most):
         values = read(piece)
         if piece == tuple(region):
             return values
