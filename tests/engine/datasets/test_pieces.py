@@ -35,7 +35,7 @@ def regions(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[sl
 
 
 @given(regions(), st.integers(1, 20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_pieces_cover_a_region_once_with_few_chunks_each(
     drawn: tuple[tuple[int, ...], tuple[int, ...], tuple[slice, ...]], most: int
 ) -> None:
@@ -76,7 +76,7 @@ def declared(folder: Path, rows: int) -> Path:
         "dimension_names": ["y", "x"],
     }
     (folder / "t").mkdir(parents=True)
-    group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    group: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
     (folder / "zarr.json").write_text(json.dumps(group))
     (folder / "t" / "zarr.json").write_text(json.dumps(array))
     return folder
@@ -92,18 +92,16 @@ def cached(path: str, limit: int) -> Source:
 
 
 @pytest.mark.timeout(30, func_only=True)  # it took minutes
-@pytest.mark.parametrize(
-    "open_source",
-    [
-        lambda path: ZarrStore(path, "now"),
-        ArrayStore,
-        lambda path: cached(path, 0),
-        lambda path: cached(path, 2**20),
-    ],
-    ids=["store", "arrays", "counted", "cached"],
-)
-def test_reading_millions_of_chunks_can_be_interrupted(tmp_path: Path, open_source: Any) -> None:
-    source = open_source(str(declared(tmp_path / "many.zarr", ROWS)))
+@pytest.mark.parametrize("kind", ["store", "arrays", "counted", "cached"])
+def test_reading_millions_of_chunks_can_be_interrupted(tmp_path: Path, kind: str) -> None:
+    path = str(declared(tmp_path / "many.zarr", ROWS))
+    sources: dict[str, Source] = {
+        "store": ZarrStore(path, "now"),
+        "arrays": ArrayStore(path),
+        "counted": cached(path, 0),
+        "cached": cached(path, 2**20),
+    }
+    source = sources[kind]
     looks: list[int] = []
 
     def check() -> None:
@@ -118,7 +116,7 @@ def test_reading_millions_of_chunks_can_be_interrupted(tmp_path: Path, open_sour
 
 @pytest.mark.timeout(30, func_only=True)
 def test_writing_many_chunks_can_be_interrupted(tmp_path: Path) -> None:
-    rows = 20_000
+    rows = 5_000
     path = declared(tmp_path / "many.zarr", rows)
     looks: list[int] = []
 
@@ -139,4 +137,4 @@ def test_a_broken_chunk_is_found_among_those_of_its_piece(tmp_path: Path) -> Non
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"x")
     with pytest.raises(DatasetError, match=r"^Chunk \(5000, 0\) of variable 't'"):
-        ZarrStore(str(path), "now").read("t", (slice(0, 9000), slice(0, 8)))
+        ZarrStore(str(path), "now").read("t", (slice(0, 6000), slice(0, 8)))

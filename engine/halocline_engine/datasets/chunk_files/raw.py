@@ -26,6 +26,7 @@ from halocline_engine.datasets.chunk_files.spread import spread
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.stores.source import Region
+from halocline_engine.interruption import raise_if_interrupted
 
 __all__ = ["RawArray", "raw_array"]
 
@@ -123,6 +124,7 @@ class RawArray:
         first, separator = self.key
         begin = os.path.join(self.path, first)
         for index in itertools.product(*byte_ranges.chunks):
+            raise_if_interrupted()
             yield begin + separator.join(map(str, index))
 
     @property

@@ -18,8 +18,8 @@ from halocline_engine.interruption import raise_if_interrupted
 
 __all__ = ["CHUNKS_AT_ONCE", "cells_within", "pieces_of", "read_pieces"]
 
-#: Chunks of a piece, at most: tens of milliseconds where none of them is stored.
-CHUNKS_AT_ONCE = 4096
+#: Chunks of a piece, at most: a tenth of a second where none of them is stored.
+CHUNKS_AT_ONCE = 1024
 
 
 def pieces_of(

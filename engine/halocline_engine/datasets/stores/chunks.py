@@ -74,11 +74,15 @@ class Chunk:
 def chunks_in(stored: Stored, region: Region) -> Iterator[Chunk]:
     """Yield the chunks that a region touches, the last dimension fastest.
 
+    What interrupts the thread is raised between two of them.
+
     >>> stored = Stored("t", (10, 10), (4, 5), 8)
     >>> [chunk.index for chunk in chunks_in(stored, (slice(3, 5), slice(0, 5)))]
     [(0, 0), (1, 0)]
     """
-    return (Chunk(stored, index) for index in itertools.product(*_ranges(stored, region)))
+    for index in itertools.product(*_ranges(stored, region)):
+        raise_if_interrupted()
+        yield Chunk(stored, index)
 
 
 def _ranges(stored: Stored, region: Region) -> list[range]:
@@ -255,7 +259,6 @@ class CachedSource:
         """Yield the chunks of a region with their values, in order."""
         cache, chunks = _cache_of(self.run, self.limit), chunks_in(stored, region)
         while part := list(itertools.islice(chunks, _AT_ONCE)):
-            raise_if_interrupted()
             yield from zip(part, cache.take(self.place, part, self._values, tally), strict=True)
 
     def _values(self, chunk: Chunk) -> NDArray[Any]:
