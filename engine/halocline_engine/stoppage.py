@@ -29,17 +29,20 @@ _LOOK_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Stoppage:
-    """Seconds for which a process has been stopped, summed over looks at it."""
+    """Seconds for which a process has been stopped or silent, summed over looks at it."""
 
     seconds: float = 0.0
     looked: float | None = None
 
-    def is_over(self, now: float, *, stopped: bool) -> bool:
-        """Add a look at time `now`; return whether the process has been stopped for too long."""
+    def is_over(self, now: float, *, stopped: bool, most: float | None = None) -> bool:
+        """Add a look at time `now`; return whether it has been stopped for too long.
+
+        That is `STOPPED_SECONDS`, unless `most` says otherwise.
+        """
         passed = 0.0 if self.looked is None else min(now - self.looked, _LONGEST_STEP)
         self.looked = now
         self.seconds = self.seconds + passed if stopped else 0.0
-        return self.seconds >= STOPPED_SECONDS
+        return self.seconds >= (STOPPED_SECONDS if most is None else most)
 
 
 def is_stopped(pid: int) -> bool:

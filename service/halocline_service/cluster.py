@@ -68,6 +68,7 @@ class Cluster:
                 memory=memory,
                 bounded=gpu is None,  # drivers of devices map more than they take
                 vital=False,
+                gives_signs=True,
             )
 
     def _folder(self) -> Path:

@@ -15,8 +15,9 @@ import psutil
 
 from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage, is_stopped
 from halocline_service.lifetime import end_with
+from halocline_service.sign import SIGN_VARIABLE, open_pipe, take_signs
 
-__all__ = ["MARGIN", "Child", "Gone", "Supervisor", "limit_memory"]
+__all__ = ["HUNG_SECONDS", "MARGIN", "Child", "Gone", "Supervisor", "limit_memory"]
 
 _TICK = 0.1
 _GRACE_SECONDS = 25.0
@@ -24,6 +25,8 @@ _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 # One that ran for so long had started well: what it ended by is new.
 _WELL_SECONDS = 60.0
+#: Seconds without a sign of life after which a process hangs; compiling takes its loop's turns.
+HUNG_SECONDS = 300.0
 #: Bytes beyond its limit that a process may take between two looks.
 MARGIN = 256 * 2**20
 
@@ -34,7 +37,8 @@ class Child:
 
     Where it takes more than `memory` bytes, or a signal has stopped it for `STOPPED_SECONDS`, it is
     ended and started again; where `bounded`, the system grants it no more memory than `MARGIN`
-    beyond that. A child that is `vital` must not end before all are there.
+    beyond that. So is one that should give signs of life (see `sign`), but has given none for
+    `HUNG_SECONDS`. A child that is `vital` must not end before all are there.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Child:
     memory: int | None = None
     bounded: bool = True
     vital: bool = True
+    gives_signs: bool = False
 
 
 class Gone(Exception):
@@ -58,7 +63,9 @@ class _Running:
     failures: int = 0
     again: float | None = None
     over: bool = False
+    signs: int | None = None
     stoppage: Stoppage = field(default_factory=Stoppage)
+    silence: Stoppage = field(default_factory=Stoppage)
 
 
 class Supervisor:
@@ -78,13 +85,17 @@ class Supervisor:
         """Stop all children, rank by rank."""
         for rank in sorted({running.child.rank for running in self._children}, reverse=True):
             _stop([running.process for running in self._children if running.child.rank == rank])
+        for running in self._children:
+            if running.signs is not None:
+                os.close(running.signs)
 
     def _ask(self, _number: int, _frame: object) -> None:
         self._asked = True
 
     def start(self, child: Child) -> None:
         """Start a process; it ends when we do, however we end."""
-        self._children.append(_Running(child, _spawn(child), time.monotonic()))
+        process, signs = _spawn(child)
+        self._children.append(_Running(child, process, time.monotonic(), signs=signs))
 
     def wait_for(self, what: str, ready: Callable[[], bool], *, seconds: float) -> bool:
         """Wait until something is ready; False if the end was asked for.
@@ -119,15 +130,14 @@ class Supervisor:
         now = time.monotonic()
         if running.again is not None:
             if now >= running.again:
-                running.process, running.started = _spawn(running.child), now
-                running.again, running.over, running.stoppage = None, False, Stoppage()
+                _start_again(running, now)
             return
         code = running.process.poll()
         if code is None:
-            if not running.over and (excess := _excess_of(running, now)):
+            if not running.over and (reason := _reason_to_end(running, now)):
                 running.over = True
                 running.process.kill()
-                _say(f"{running.child.name} {excess}, and was ended.")
+                _say(f"{running.child.name} {reason}, and was ended.")
             return
         if now - running.started >= _WELL_SECONDS:
             running.failures = 0
@@ -148,11 +158,23 @@ def limit_memory(limit: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (granted, hard))
 
 
-def _excess_of(running: _Running, now: float) -> str:
+def _start_again(running: _Running, now: float) -> None:
+    if running.signs is not None:
+        os.close(running.signs)
+    running.process, running.signs = _spawn(running.child)
+    running.started, running.again, running.over = now, None, False
+    running.stoppage, running.silence = Stoppage(), Stoppage()
+
+
+def _reason_to_end(running: _Running, now: float) -> str:
     """Return why a process must be ended; empty where it may go on."""
     pid, limit = running.process.pid, running.child.memory
     if running.stoppage.is_over(now, stopped=is_stopped(pid)):
         return f"was stopped by a signal for {STOPPED_SECONDS:g} seconds"
+    if running.signs is not None:
+        is_silent = not take_signs(running.signs)
+        if running.silence.is_over(now, stopped=is_silent, most=HUNG_SECONDS):
+            return f"hung, with no sign of life for {HUNG_SECONDS:g} seconds"
     if limit is None:
         return ""
     try:
@@ -188,8 +210,11 @@ def _how(code: int) -> str:
     return f"by signal {-code}" if code < 0 else f"with status {code}"
 
 
-def _spawn(child: Child) -> subprocess.Popen[bytes]:
+def _spawn(child: Child) -> tuple[subprocess.Popen[bytes], int | None]:
+    """Start a process; return it, and the pipe from which to take its signs of life."""
     parent = os.getpid()
+    mine, theirs = open_pipe() if child.gives_signs else (None, None)
+    passed = () if theirs is None else (theirs,)
 
     def before() -> None:
         end_with(parent)
@@ -197,10 +222,14 @@ def _spawn(child: Child) -> subprocess.Popen[bytes]:
             limit_memory(child.memory)
 
     # An own session: Ctrl-C reaches the supervisor only, which then stops the others in order.
-    return subprocess.Popen(
+    process = subprocess.Popen(
         child.command,
-        env={**os.environ, **child.environment},
+        env={**os.environ, **child.environment, SIGN_VARIABLE: "".join(map(str, passed))},
+        pass_fds=passed,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
         preexec_fn=before,  # noqa: PLW1509  there are no other threads here
     )
+    if theirs is not None:
+        os.close(theirs)
+    return process, mine

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def test_a_job_says_that_its_worker_is_silent_and_keeps_its_progress(idle: Running) -> None:
     job = claimed(idle, "sst.zarr")
-    silent = "Worker 'tls://a:1' has been silent for 10 s: it is busy or stopped."
+    silent = "Worker 'tls://a:1' has sent no heartbeat for 10 s: it is busy or stopped."
     with LeaseKeeper(idle.store.jobs, job, idle.settings, check_room=Mock()) as keeper:
         keeper.tell(Checkpointed(2, 4, 0.1))
         keeper.tell(WorkerStalled("tls://a:1", "silent", 10.0, silent))

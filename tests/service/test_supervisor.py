@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from deadlines import until
 
 from halocline_service import supervisor as supervising
 from halocline_service.lifetime import end_with
+from halocline_service.sign import SIGN_VARIABLE
 from halocline_service.supervisor import MARGIN, Child, Supervisor
 
 _MIB = 2**20
@@ -140,6 +142,24 @@ def test_a_child_that_a_signal_stops_is_ended_and_started_again(
         "The stopped was stopped by a signal for 0.5 seconds, and was ended.",
         "The stopped ended by signal 9; it is started again in 0.001 seconds.",
     ]
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_child_that_gives_no_sign_of_life_is_ended(
+    supervisor: Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lives: bool,
+) -> None:
+    monkeypatch.setattr(supervising, "HUNG_SECONDS", 2.0)
+    sign = f"echo . >&${SIGN_VARIABLE}; " if lives else ""
+    command = ["/bin/sh", "-c", f"while :; do {sign}sleep 0.1; done"]
+    supervisor.start(Child("The hung", command, vital=False, gives_signs=True))
+    child = _newest_child()
+    until = time.monotonic() + 4.0
+    watching(supervisor, lambda: time.monotonic() > until or not child.is_running())
+    said = capsys.readouterr().err
+    assert ("The hung hung, with no sign of life for 2 seconds, and was ended." in said) != lives
 
 
 _DEAF = """

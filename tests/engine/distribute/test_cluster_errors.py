@@ -109,9 +109,8 @@ def test_workers_that_dask_has_paused_end_a_run_that_they_would_hold_for_ever() 
     with pytest.raises(CapacityError) as caught:
         _ = [there.look() for _ in range(100)]
     assert str(caught.value) == (
-        "Dask has paused every worker of the cluster, as each takes more than the share of its "
-        "memory from which on Dask starts no work. Give smaller 'chunks', or workers with more "
-        "memory."
+        "Dask has paused all workers of the cluster, because each exceeds the share of its memory "
+        "above which Dask starts no tasks. Give smaller 'chunks', or workers with more memory."
     )
     assert client.looks < 60
 
@@ -128,8 +127,8 @@ def test_what_happens_to_workers_is_noted_once() -> None:
     del client.workers["c"]
     there.look()
     assert [(each.worker, each.state, each.message) for each in there.notices()] == [
-        ("a", "silent", "Worker 'a' has been silent for 10 s: it is busy or stopped."),
-        ("b", "paused", "Worker 'b' is paused by Dask, as it takes too much of its memory."),
+        ("a", "silent", "Worker 'a' has sent no heartbeat for 10 s: it is busy or stopped."),
+        ("b", "paused", "Worker 'b' is paused by Dask because it uses too much of its memory."),
         ("c", "gone", "Worker 'c' is gone; its blocks are computed again elsewhere."),
     ]
     assert not list(there.notices())

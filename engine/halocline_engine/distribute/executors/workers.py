@@ -157,8 +157,8 @@ class Workers:
         """Return the error of a run that no worker can go on with."""
         if any(state.paused >= _PAUSED for state in self._states.values()):
             return CapacityError(
-                "Dask has paused every worker of the cluster, as each takes more than the share of "
-                "its memory from which on Dask starts no work.",
+                "Dask has paused all workers of the cluster, because each exceeds the share of its "
+                "memory above which Dask starts no tasks.",
                 hint="Give smaller 'chunks', or workers with more memory.",
             )
         if self._states:
@@ -173,10 +173,12 @@ class Workers:
 
 def _stalled(address: str, state: _State) -> WorkerStalled:
     if state.stall == "paused":
-        message = f"Worker '{address}' is paused by Dask, as it takes too much of its memory."
+        message = f"Worker '{address}' is paused by Dask because it uses too much of its memory."
         return WorkerStalled(address, "paused", state.paused, message)
     seconds = state.silent
-    message = f"Worker '{address}' has been silent for {seconds:.0f} s: it is busy or stopped."
+    message = (
+        f"Worker '{address}' has sent no heartbeat for {seconds:.0f} s: it is busy or stopped."
+    )
     return WorkerStalled(address, "silent", seconds, message)
 
 
