@@ -197,7 +197,7 @@ def worker_command(
             str(memory),
         ),
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
-        *("--death-timeout", "60", "--preload", "halocline_service.sign"),
+        *("--death-timeout", "60", "--preload", "halocline_service.lifetime"),
         *("--local-directory", str(folder)),
     ]
     if host is not None:

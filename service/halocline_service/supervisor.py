@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage, is_stopped
-from halocline_service.lifetime import end_with
-from halocline_service.sign import SIGN_VARIABLE, open_pipe, take_signs
+from halocline_engine.control.stoppage import STOPPED_SECONDS, Stoppage, is_stopped
+from halocline_service.lifetime import SIGN_VARIABLE, end_with, open_pipe, take_signs
 
 __all__ = ["HUNG_SECONDS", "MARGIN", "Child", "Gone", "Supervisor", "limit_memory"]
 
@@ -37,7 +36,7 @@ class Child:
 
     Where it takes more than `memory` bytes, or a signal has stopped it for `STOPPED_SECONDS`, it is
     ended and started again; where `bounded`, the system grants it no more memory than `MARGIN`
-    beyond that. So is one that should give signs of life (see `sign`), but has given none for
+    beyond that. So is one that should give signs of life (see `lifetime`), but has given none for
     `HUNG_SECONDS`. A child that is `vital` must not end before all are there.
     """
 

@@ -192,7 +192,7 @@ def test_an_attempt_whose_process_is_stopped_for_long_is_made_again(
 ) -> None:
     """Its dispatcher renews the lease meanwhile, so nobody else would notice."""
     monkeypatch.setattr("halocline_service.dispatcher.attempts.processes.STOPPED_SECONDS", 0.3)
-    monkeypatch.setattr("halocline_engine.stoppage.STOPPED_SECONDS", 0.3)
+    monkeypatch.setattr("halocline_engine.control.stoppage.STOPPED_SECONDS", 0.3)
     made = processes()
 
     def stop(_event: object) -> None:

@@ -17,8 +17,7 @@ import pytest
 from deadlines import until
 
 from halocline_service import supervisor as supervising
-from halocline_service.lifetime import end_with
-from halocline_service.sign import SIGN_VARIABLE
+from halocline_service.lifetime import SIGN_VARIABLE, end_with
 from halocline_service.supervisor import MARGIN, Child, Supervisor
 
 _MIB = 2**20
@@ -126,7 +125,7 @@ def test_a_child_that_a_signal_stops_is_ended_and_started_again(
 ) -> None:
     """A short stop costs nothing."""
     monkeypatch.setattr(supervising, "STOPPED_SECONDS", 0.5)
-    monkeypatch.setattr("halocline_engine.stoppage.STOPPED_SECONDS", 0.5)
+    monkeypatch.setattr("halocline_engine.control.stoppage.STOPPED_SECONDS", 0.5)
     monkeypatch.setattr(supervising, "_FIRST_WAIT", 0.001)
     supervisor.start(Child("The stopped", ["/bin/sleep", "600"], vital=False))
     first = _newest_child()

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halocline_engine.control.interruption import interruptible
 from halocline_engine.datasets.decoding import pieces
 from halocline_engine.datasets.decoding.pieces import pieces_of, read_pieces
 from halocline_engine.datasets.stores.chunks import CachedSource, Stored
 from halocline_engine.datasets.stores.sink import ZarrSink
 from halocline_engine.datasets.stores.source import ArrayStore, Source, ZarrStore
 from halocline_engine.errors import CancelledError, DatasetError
-from halocline_engine.interruption import interruptible
 
 
 @st.composite

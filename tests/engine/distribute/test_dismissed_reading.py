@@ -13,12 +13,12 @@ from distributed import Client
 from tests.engine.datasets.test_pieces import declared
 
 import halocline_engine as he
+from halocline_engine.control.interruption import raise_if_interrupted
 from halocline_engine.distribute.executors.dask import ClusterPool, _somewhere
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, cancel_run
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.model import Report
-from halocline_engine.interruption import raise_if_interrupted
 
 DOUBLE = """
 def double(t: Field[float], out: Field[float]):

@@ -262,7 +262,7 @@ def test_a_lost_worker_costs_the_steps_since_the_last_checkpoint(
     water: xr.Dataset, how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job goes on from there, on the workers that are left, with the same bits."""
-    monkeypatch.setattr("halocline_engine.stoppage.STOPPED_SECONDS", 2.0)
+    monkeypatch.setattr("halocline_engine.control.stoppage.STOPPED_SECONDS", 2.0)
     steps = 3000
     reference, _ = waved(water, steps=steps, mode="streamed")
     with start(2, "cpu") as pool:

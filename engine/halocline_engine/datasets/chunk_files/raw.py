@@ -20,13 +20,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.control.interruption import raise_if_interrupted
 from halocline_engine.datasets.chunk_files.array_metadata import about_array
 from halocline_engine.datasets.chunk_files.byte_ranges import ByteRanges, byte_ranges_of
 from halocline_engine.datasets.chunk_files.spread import spread
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.stores.source import Region
-from halocline_engine.interruption import raise_if_interrupted
 
 __all__ = ["RawArray", "raw_array"]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from halocline_engine.control.interruption import raise_if_interrupted
 from halocline_engine.datasets.decoding.frames import Corrupt
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.errors import DatasetError, HaloclineError
-from halocline_engine.interruption import raise_if_interrupted
 
 __all__ = ["broken_chunk", "read_chunked", "read_whole", "unreadable"]
 

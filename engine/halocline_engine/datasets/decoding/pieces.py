@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.interruption import raise_if_interrupted
+from halocline_engine.control.interruption import raise_if_interrupted
 
 __all__ = ["CHUNKS_AT_ONCE", "cells_within", "pieces_of", "read_pieces"]
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.control.interruption import raise_if_interrupted
 from halocline_engine.datasets.stores.source import Region, Source
-from halocline_engine.interruption import raise_if_interrupted
 from halocline_engine.processors import usable_processors
 from halocline_engine.schedule.traversal.lru import LRU
 

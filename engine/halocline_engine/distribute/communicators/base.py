@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.control.interruption import interruptible
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import Report
-from halocline_engine.interruption import interruptible
 
 __all__ = [
     "SILENCE",

@@ -27,6 +27,7 @@ from distributed.system import MEMORY_LIMIT
 
 from halocline_engine.backends.registry import AUTO, resolve
 from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
+from halocline_engine.control.stoppage import ending_stopped
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.executors.base import POLL, Done, T
@@ -53,7 +54,6 @@ from halocline_engine.errors import (
     HaloclineError,
 )
 from halocline_engine.processors import usable_processors
-from halocline_engine.stoppage import ending_stopped
 
 __all__ = [
     "ClusterPool",

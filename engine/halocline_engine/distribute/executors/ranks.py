@@ -30,8 +30,10 @@ from halocline_engine.errors import CancelledError, HaloclineError
 __all__ = ["run_on_workers"]
 
 _dd: Any = cast(Any, distributed)
-#: Seconds that a worker has to answer.
-_ANSWER_SECONDS = 5.0
+# Seconds that a worker has to answer: it may be busy before it has a rank, and is not waited for at
+# the end.
+_BEGIN_SECONDS = 30.0
+_END_SECONDS = 5.0
 
 
 def run_on_workers(
@@ -49,7 +51,7 @@ def run_on_workers(
     running: dict[Any, str] = {}
     ending: Callable[..., None] = partial(abandon, why="Another rank of the job is gone.")
     try:
-        if len(_on(client, workers, addresses, open_mailbox, job)) < ranks:
+        if len(_on(client, workers, addresses, open_mailbox, job, _BEGIN_SECONDS)) < ranks:
             raise RankLostError("A worker that should have a rank does not answer.")
         for rank, address in enumerate(addresses):
             placed = {**workers.demand(), "workers": [address], "pure": False}
@@ -81,12 +83,13 @@ def _on(
     addresses: Sequence[str],
     function: Callable[..., None],
     job: str,
+    seconds: float = _END_SECONDS,
 ) -> Mapping[str, Any]:
     """Call a function for a job on some workers; return what those return that answer."""
     there = [address for address in addresses if address in workers.look()]
     if not there:
         return {}
-    told = {"workers": there, "on_error": "ignore", "callback_timeout": _ANSWER_SECONDS}
+    told = {"workers": there, "on_error": "ignore", "callback_timeout": seconds}
     try:
         return client.run(function, job, **told)
     except (OSError, TimeoutError, RuntimeError):

@@ -33,7 +33,8 @@ _STALLED = 10.0
 _LOOK_SECONDS = 1.0
 # However long ago the last look was, it adds no more than this to a silence.
 _LONGEST_STEP = 3.0
-_ANSWER_SECONDS = 10
+# Longer than a stopped scheduler lasts where its starter ends it.
+_ANSWER_SECONDS = 30
 # The resource that workers with a device offer.
 _DEVICE = "GPU"
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.compiling import compiled_seconds
+from halocline_engine.control.interruption import interruptible
 from halocline_engine.datasets.grids.match import Role
 from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
@@ -39,7 +40,6 @@ from halocline_engine.distribute.transports.base import (
     shape_of,
 )
 from halocline_engine.distribute.transports.choose import FieldParts, loading_of, storing_of
-from halocline_engine.interruption import interruptible
 
 __all__ = ["Item", "PipelineStages", "PipelinedWork", "items_of"]
 

@@ -14,12 +14,12 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from halocline_engine.compiling import compiled_seconds
+from halocline_engine.control.interruption import interruptible
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.spent import Counts, Interval, Spent
-from halocline_engine.interruption import interruptible
 
 __all__ = [
     "COMPUTE",

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, BinaryIO, cast
 
-from halocline_engine.stoppage import is_stopped
+from halocline_engine.control.stoppage import is_stopped
 from halocline_service.dispatcher.attempts.memory import resident
 from halocline_service.dispatcher.attempts.setup import Setup
 from halocline_service.dispatcher.attempts.wire import LONGEST_LINE, line_of, message_of

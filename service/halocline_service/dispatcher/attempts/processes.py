@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from halocline_engine.control.stoppage import STOPPED_SECONDS, Stoppage
 from halocline_engine.errors import CancelledError, CapacityError, DeviceError
-from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage
 from halocline_service.datasets.references import Resolves
 from halocline_service.dispatcher.attempts.attempt import (
     EngineEvent,

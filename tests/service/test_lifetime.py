@@ -8,15 +8,15 @@ from collections.abc import Generator
 
 import pytest
 
-from halocline_service import sign
-from halocline_service.sign import SIGN_VARIABLE, dask_setup, open_pipe, take_signs
+from halocline_service import lifetime
+from halocline_service.lifetime import SIGN_VARIABLE, dask_setup, open_pipe, take_signs
 
 
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[int, int]]:
     mine, theirs = open_pipe()
     monkeypatch.setenv(SIGN_VARIABLE, str(theirs))
-    monkeypatch.setattr(sign, "_MILLISECONDS", 1)
+    monkeypatch.setattr(lifetime, "_MILLISECONDS", 1)
     yield mine, theirs
     os.close(mine)
     os.close(theirs)

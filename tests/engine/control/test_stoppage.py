@@ -13,7 +13,7 @@ from deadlines import until
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halocline_engine.stoppage import STOPPED_SECONDS, Stoppage, ending_stopped, is_stopped
+from halocline_engine.control.stoppage import STOPPED_SECONDS, Stoppage, ending_stopped, is_stopped
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_the_system_tells_a_stopped_process_from_a_sleeping_one(
 def test_what_is_stopped_for_long_is_killed(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("halocline_engine.stoppage.STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr("halocline_engine.stoppage._LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("halocline_engine.control.stoppage.STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr("halocline_engine.control.stoppage._LOOK_SECONDS", 0.02)
     other = subprocess.Popen(["/bin/sleep", "600"])
     with ending_stopped(lambda: [sleeper.pid, other.pid]):
         sleeper.send_signal(signal.SIGSTOP)
