@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -35,6 +36,9 @@ from halocline_engine.schedule.plan import plan
 
 __all__ = ["Arithmetic", "compile_lowered", "compile_program"]
 
+#: Compiled programs that are kept for further calls with the same text, and its longest one.
+_KEPT_PROGRAMS = 32
+_KEPT_TEXT = 1 << 16
 
 #: Whether each operation is rounded by itself, or a * b + c once.
 Arithmetic: TypeAlias = Literal["separate", "fused"]
@@ -64,29 +68,66 @@ def compile_program(
     bits = arguments.literal_bits(literal_precision)
     example = "{'real': 'float32'}"
     types, (integer, floating) = arguments.types_by_name("dtypes", dtypes, example, bits)
-    passes = (*PASSES, contract) if _is_fused(arithmetic) else PASSES
-    chosen = resolve(target)
+    reading = _Reading(
+        text=source.text,
+        name=name or source.name,
+        limits=_limits(limits),
+        literal_int=integer,
+        literal_float=floating,
+        fused=_is_fused(arithmetic),
+        target=resolve(target),
+    )
     try:
-        syntax = parse(source.text, limits=_limits(limits))
+        if not (given or types or source.renamed) and len(source.text) <= _KEPT_TEXT:
+            return _compile_alone(reading)
+        syntax = parse(source.text, limits=reading.limits)
         defined = {definition.name for definition in syntax.definitions}
-        whole = with_functions(source, program, given, defined, syntax.foreign, name)
-        if whole is not source:
-            source = whole
-            syntax = parse(source.text, limits=_limits(limits))
-        meaning, warnings = lower(
-            syntax,
-            name=name or source.name,
-            externals=externals,
-            dtypes=types,
-            literal_int=integer,
-            literal_float=floating,
-            renamed=source.renamed,
-        )
-        compiled = compile_lowered(meaning, chosen, passes)
-        warnings += tuple(unread_temporaries(compiled.program, compiled.facts))
-        return replace(compiled, warnings=_shown(warnings, source.text))
+        source = with_functions(source, program, given, defined, syntax.foreign, name)
+        reading = replace(reading, text=source.text, name=name or source.name)
+        return _compile_text(reading, given, types, source.renamed)
     except ProgramError as error:
         raise with_place(locate(error, source.text), source) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A text, and how it is read and compiled, but for values of the caller."""
+
+    text: str
+    name: str | None
+    limits: Limits
+    literal_int: int
+    literal_float: int
+    fused: bool
+    target: str
+
+
+@functools.lru_cache(maxsize=_KEPT_PROGRAMS)
+def _compile_alone(reading: _Reading) -> Compiled:
+    """Compile a text that takes no values of the caller: once, as many calls have the same one."""
+    return _compile_text(reading, {}, {}, {})
+
+
+def _compile_text(
+    reading: _Reading,
+    externals: Mapping[str, Any],
+    dtypes: Mapping[str, Any],
+    renamed: Mapping[object, str],
+) -> Compiled:
+    """Compile a text with the values that it imports; raises `ProgramError`."""
+    meaning, warnings = lower(
+        parse(reading.text, limits=reading.limits),
+        name=reading.name,
+        externals=externals,
+        dtypes=dtypes,
+        literal_int=reading.literal_int,
+        literal_float=reading.literal_float,
+        renamed=renamed,
+    )
+    passes = (*PASSES, contract) if reading.fused else PASSES
+    compiled = compile_lowered(meaning, reading.target, passes)
+    warnings += tuple(unread_temporaries(compiled.program, compiled.facts))
+    return replace(compiled, warnings=_shown(warnings, reading.text))
 
 
 def compile_lowered(

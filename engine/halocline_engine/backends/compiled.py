@@ -14,6 +14,7 @@ from halocline_engine.backends.made.tables import with_tables
 from halocline_engine.backends.registry import find
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program
+from halocline_engine.ir.remember import Remembering
 from halocline_engine.ir.show import show
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.nodes import Schedule
@@ -23,7 +24,7 @@ __all__ = ["Compiled", "retargeted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Remembering):
     """Everything that is known about a program on one target; frozen and picklable.
 
     `target` is the name of a target and never "auto"; `fingerprint` is the same in every process

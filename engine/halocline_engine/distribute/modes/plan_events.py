@@ -21,6 +21,7 @@ from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
 from halocline_engine.distribute.tasks.events import Compiled, Planned
+from halocline_engine.ir.remember import remembered
 from halocline_engine.processors import usable_processors
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.temporal.step import Refused, step_of
@@ -50,6 +51,7 @@ class JobBytes:
     in_memory: bool
 
 
+@remembered
 def compiled(compiled: Program) -> Compiled:
     """Return the event that shows the program as it was compiled."""
     artifact = compiled.artifact

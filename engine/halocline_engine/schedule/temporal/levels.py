@@ -18,6 +18,7 @@ from functools import cached_property
 
 from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.ir.nodes import Expr, Read
+from halocline_engine.ir.remember import remembered
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import reads_of
 from halocline_engine.schedule.temporal.ghosts import Offset, inward, offsets_of
@@ -129,6 +130,7 @@ def levels_of(
     return Levels(step, steps, along, _margins(step, nodes, along, ends), ends)
 
 
+@remembered
 def levels_at_once(step: Step, steps: int, ends: MadeSides = UNMADE) -> Levels:
     """Return the values of so many steps, streaming along K where planes need one another."""
     if step.is_vertical:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from halocline_engine.ir.extent import Extent, Facts, Range
 from halocline_engine.ir.nodes import Assign, Expr, If, Program, Read, Statement
+from halocline_engine.ir.remember import Remembering
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.ir.walk import irregular, reads_of, rewrite, statements
 from halocline_engine.schedule.passes.flatten import flatten, masked
@@ -44,7 +45,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Remembering):
     """A step of a feedback.
 
     `stages` are in order; `results` gives the stage that each output holds, and `feedback` the
