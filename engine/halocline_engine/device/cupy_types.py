@@ -29,6 +29,7 @@ __all__ = [
     "MemoryPool",
     "Module",
     "Pinned",
+    "PinnedMemoryPool",
     "RawMemory",
     "Stream",
     "cublas",
@@ -100,6 +101,16 @@ class MemoryPool(Protocol):
     def malloc(self, size: int) -> MemoryPointer: ...
 
     def total_bytes(self) -> int: ...
+
+    def free_bytes(self) -> int: ...
+
+    def free_all_blocks(self) -> None: ...
+
+
+class PinnedMemoryPool(Protocol):
+    """A `cupy.cuda.PinnedMemoryPool`, which keeps page-locked memory of the host."""
+
+    def free_all_blocks(self) -> None: ...
 
 
 class Event(Protocol):
@@ -276,6 +287,10 @@ class Cupy(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray: ...
 
     def asnumpy(self, a: DeviceArray) -> np.ndarray[Any, np.dtype[Any]]: ...
+
+    def get_default_memory_pool(self) -> MemoryPool: ...
+
+    def get_default_pinned_memory_pool(self) -> PinnedMemoryPool: ...
 
 
 def cupy() -> Cupy:

@@ -55,12 +55,13 @@ def device_number() -> int:
 
 
 def device_bytes() -> int:
-    """Return the bytes of memory of the current device; raises `DeviceError` where there is none.
+    """Return the bytes of the current device that this process can still get.
 
-    The driver takes a millisecond for all facts, and a job asks for this again and again.
+    Those that it keeps and does not use are among them. Raises `DeviceError` without a device.
     """
     device_number()
-    return int(cupy().cuda.runtime.memGetInfo()[1])
+    free, _ = cupy().cuda.runtime.memGetInfo()
+    return int(free + cupy().get_default_memory_pool().free_bytes())
 
 
 def device_facts() -> DeviceFacts:

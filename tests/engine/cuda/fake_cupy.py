@@ -110,13 +110,28 @@ class FakeEvent:
 
 
 @dataclass
+class FakePool:
+    cupy: FakeCupy
+
+    def total_bytes(self) -> int:
+        return self.cupy.kept
+
+    def free_bytes(self) -> int:
+        return self.cupy.kept
+
+    def free_all_blocks(self) -> None:
+        self.cupy.kept = 0
+
+
+@dataclass
 class FakeCupy:
-    """Stands for the module; `devices` and `memory` are what it has."""
+    """Stands for the module; `devices` and `memory` are what it has, `kept` what its pools keep."""
 
     devices: int = 1
     memory: int = 2**40
     late: bool = False
     tells: bool = True
+    kept: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     pinned: list[int] = field(default_factory=list[int])
@@ -145,7 +160,7 @@ class FakeCupy:
             CUDARuntimeError=RuntimeFailure,
             memcpyHostToDevice=1,
             memcpyDeviceToHost=2,
-            getDevice=lambda: 0,
+            getDevice=lambda: min(0, self._count()),
             setDevice=self._set_device,
             getDeviceCount=self._count,
             getDeviceProperties=properties_of,
@@ -163,6 +178,12 @@ class FakeCupy:
             Stream=self._stream,
             Event=self._event,
         )
+
+    def get_default_memory_pool(self) -> FakePool:
+        return FakePool(self)
+
+    def get_default_pinned_memory_pool(self) -> FakePool:
+        return FakePool(self)
 
     def ndarray(
         self,

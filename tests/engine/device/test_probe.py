@@ -53,6 +53,8 @@ def test_facts_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = DeviceFacts(0, "Fake 1", "90", 132, 2**37, 50 * 2**20, 1.98e9, 3.35232e12)
     assert device_facts() == facts
     assert (device_number(), device_bytes()) == (0, 2**37)
+    fake.kept = 2**20
+    assert device_bytes() == 2**37 + 2**20, "what this process keeps is there for it"
     fake.tells = False
     assert device_facts() == replace(facts, clock=0.0, pins=0.0)
 

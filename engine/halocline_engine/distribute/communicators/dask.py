@@ -14,6 +14,7 @@ import numpy as np
 from distributed.protocol.serialize import to_serialize
 from numpy.typing import NDArray
 
+from halocline_engine.device.memory.idle import DEVICE_USE
 from halocline_engine.distribute.communicators.base import RankWork, Tag
 from halocline_engine.distribute.communicators.base import run_rank as run_interruptibly
 from halocline_engine.distribute.communicators.local import Mailbox
@@ -131,9 +132,9 @@ def run_rank(work: RankWork, job: str, rank: int, addresses: tuple[str, ...]) ->
     def tell(event: Event) -> None:
         worker.log_event(job, {"event": event.to_json()})
 
-    return run_interruptibly(
-        work, _DaskCommunicator(rank, addresses, job, worker, box.mailbox), tell
-    )
+    communicator = _DaskCommunicator(rank, addresses, job, worker, box.mailbox)
+    with DEVICE_USE:
+        return run_interruptibly(work, communicator, tell)
 
 
 def _boxes(worker: Any) -> dict[str, _Box]:

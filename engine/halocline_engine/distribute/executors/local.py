@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.device.memory.idle import DEVICE_USE
 from halocline_engine.device.probe import device_bytes
 from halocline_engine.distribute.communicators.base import RankWork, run_rank
 from halocline_engine.distribute.communicators.local import LocalCommunicator, Mailbox
@@ -26,7 +27,9 @@ from halocline_engine.distribute.tasks.options import Options
 
 __all__ = ["LocalPool", "host_memory", "return_freed_memory", "usable_device_memory"]
 
+# Shares of what is free on the host, and on a device, which nothing else grows on meanwhile.
 _SHARE = 0.8
+_DEVICE_SHARE = 0.85
 
 _M_MMAP_THRESHOLD = -3  # of <malloc.h>
 _RETURNED = 4 << 20  # bytes of an array that is returned when it is freed
@@ -61,6 +64,12 @@ class LocalPool:
         self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
     ) -> Iterator[Event | Done]:
         """Compute blocks in threads, or as they come through a pipeline."""
+        with DEVICE_USE:
+            yield from self._run(work, blocks, cancelled)
+
+    def _run(
+        self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
+    ) -> Iterator[Done]:
         left = iter(blocks)
         name = f"process {os.getpid()}"
         if isinstance(work, StreamWork):
@@ -94,7 +103,8 @@ class LocalPool:
         name = f"process {os.getpid()}"
         mailbox = Mailbox(cancelled)
         told: queue.SimpleQueue[Event | Future[Report]] = queue.SimpleQueue()
-        with ThreadPoolExecutor(ranks, thread_name_prefix="halocline-rank") as executor:
+        executor = ThreadPoolExecutor(ranks, thread_name_prefix="halocline-rank")
+        with DEVICE_USE, executor:
             running = {
                 executor.submit(run_rank, work, LocalCommunicator(rank, ranks, mailbox), told.put)
                 for rank in range(ranks)
@@ -128,7 +138,7 @@ def _compute(work: BlockWork, block: Block, cancelled: CancelToken | None) -> Re
 
 def usable_device_memory(target: str) -> int | None:
     """Return the bytes of this process's device that blocks may take; None without a device."""
-    return int(device_bytes() * _SHARE) if TARGETS[target].on_device else None
+    return int(device_bytes() * _DEVICE_SHARE) if TARGETS[target].on_device else None
 
 
 def host_memory() -> int:
