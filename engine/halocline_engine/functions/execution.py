@@ -11,7 +11,7 @@ import xarray as xr
 
 from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.executors.select import open_pool
+from halocline_engine.distribute.executors.select import expect_workers, open_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
@@ -38,8 +38,9 @@ class ExecutionArguments(TypedDict, total=False):
     mode : {'auto', 'streamed'}, default: 'auto'
         How blocks pass through memory. 'streamed' reads, computes and writes them pass by pass;
         'auto' chooses it. `run` has 'resident' besides: blocks stay in memory and exchange halos;
-        its 'auto' chooses that for several steps on blocks that fit. So has `tridiagonal`, where
-        the rows of a system stay in the memory of several workers.
+        its 'auto' chooses that for several steps on blocks that fit, and for one that it makes
+        faster. So has `tridiagonal`, where the rows of a system stay in the memory of devices, or
+        of several workers.
     chunks : mapping of str to int, optional
         Block sizes by dimension. By default they follow from the memory that is free.
     cluster : int, str or distributed.Client, optional
@@ -130,12 +131,18 @@ class Execution:
             )
         )
 
+    def expect_workers(self) -> None:
+        """Begin with what new processes wait for, if the call has some."""
+        if not isinstance(self.cluster, Planning):
+            expect_workers(self.cluster, self.target)
+
     @contextmanager
     def pool(self) -> Generator[tuple[Pool, str]]:
         """Open the pool, and name the target on it; what is started ends with the context."""
         if isinstance(self.cluster, Planning):
             yield self.cluster.on, self.cluster.target
             return
+        self.expect_workers()
         with ExitStack() as stack:
             yield open_pool(self.cluster, self.target, stack, self.options)
 

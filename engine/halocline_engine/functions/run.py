@@ -19,7 +19,11 @@ from halocline_engine.arguments import (
 from halocline_engine.backends.compiled import Compiled, retargeted
 from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.stores.source import open_source
-from halocline_engine.distribute.executors.select import check_threads, new_pool, running_pool
+from halocline_engine.distribute.executors.select import (
+    check_threads,
+    new_pool,
+    running_pool,
+)
 from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.blockwise import stencil_job
 from halocline_engine.distribute.stencils.request import Request, check
@@ -188,6 +192,7 @@ def run(
     reading: dict[str, Any] = {"name": name, "externals": externals, "dtypes": dtypes}
     reading |= {"limits": limits, "literal_precision": literal_precision}
     reading |= {"arithmetic": arithmetic}
+    execution.expect_workers()
     opened = open_source(dataset)
     with ExitStack() as stack:
         existing = None if isinstance(cluster, Planning) else running_pool(cluster, stack)

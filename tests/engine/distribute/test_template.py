@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
+from halocline_engine.distribute.executors import template
 from halocline_engine.distribute.executors.dask import start
-from halocline_engine.distribute.executors.template import LOADED, start_template
+from halocline_engine.distribute.executors.template import (
+    LOADED,
+    LOADED_DEVICE,
+    start_template,
+    start_template_early,
+)
 
 #: What libraries load of what they do not need, or what other parts of the project need.
 NEEDLESS = {
@@ -53,3 +59,36 @@ def test_workers_are_forked_and_have_threads_of_their_own() -> None:
 def test_elsewhere_workers_are_spawned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert start_template({}) == "spawn"
+
+
+@pytest.mark.parametrize(
+    ("target", "devices", "loaded"),
+    [
+        ("cpu", True, LOADED),
+        ("auto", False, LOADED),
+        ("auto", True, LOADED_DEVICE),
+        ("cuda", True, LOADED_DEVICE),
+        ("cuda", False, None),
+    ],
+)
+def test_it_begins_with_what_workers_will_need(
+    monkeypatch: pytest.MonkeyPatch, target: str, loaded: str | None, *, devices: bool
+) -> None:
+    begun: list[str] = []
+
+    def start_one(_environment: object, loaded: str) -> str:
+        begun.append(loaded)
+        return ""
+
+    monkeypatch.setattr(template, "start_template", start_one)
+    monkeypatch.setattr(template, "_has_devices", lambda: devices)
+    start_template_early(target)
+    assert begun == ([] if loaded is None else [loaded])
+
+
+def test_what_workers_with_devices_load_is_bounded() -> None:
+    listed = f"import sys, {LOADED_DEVICE}; print(*sys.modules, sep='\\n')"
+    told = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
+    modules = set(told.stdout.decode().split())
+    assert "halocline_engine.backends.cuda.build" in modules
+    assert modules & (NEEDLESS - {"cupy", "halocline_engine.backends.cuda.build"}) == set()

@@ -28,6 +28,7 @@ from distributed.system import MEMORY_LIMIT
 from halocline_engine.backends.registry import AUTO, resolve
 from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
 from halocline_engine.control.stoppage import ending_stopped
+from halocline_engine.device.memory.idle import DEVICE_USE
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.executors.base import POLL, Done, T
@@ -35,7 +36,12 @@ from halocline_engine.distribute.executors.futures import fetched, is_of_files, 
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
 from halocline_engine.distribute.executors.ranks import run_on_workers
 from halocline_engine.distribute.executors.reach import Reach
-from halocline_engine.distribute.executors.template import LOADED, end_if_new, start_template
+from halocline_engine.distribute.executors.template import (
+    LOADED,
+    LOADED_DEVICE,
+    end_if_new,
+    start_template,
+)
 from halocline_engine.distribute.executors.workers import AT_HAND, Workers
 from halocline_engine.distribute.grid.partition import Block, shares
 from halocline_engine.distribute.tasks.cancel import (
@@ -280,7 +286,8 @@ def _somewhere(run: str, work: BlockWork, blocks: Sequence[Block]) -> tuple[Sequ
         task = tasks.get(key)
         return task is None or task.state == "cancelled" or is_run_cancelled(run)
 
-    return compute_blocks(work, blocks, is_unwanted), str(worker.address)
+    with DEVICE_USE:
+        return compute_blocks(work, blocks, is_unwanted), str(worker.address)
 
 
 @contextlib.contextmanager
@@ -317,10 +324,11 @@ def open_client(scheduler: str) -> Any:
 @contextlib.contextmanager
 def start(workers: int, target: str) -> Generator[ClusterPool]:
     """Start worker processes on this machine, and end them afterwards."""
-    if TARGETS[target].on_device:
-        cluster = local_gpu_cluster(workers)
+    on_device = TARGETS[target].on_device
+    method = start_template(_before_fork(), LOADED_DEVICE if on_device else LOADED)
+    if on_device:
+        cluster = local_gpu_cluster(workers, method, preload=[LOADED_DEVICE])
     else:
-        method = start_template(_before_fork())
         import_module(LOADED)  # this process needs most of it too, and has it at the same time
         threads = str(max(1, usable_processors() // workers))
         environments = [_thread_environment(threads)] * workers
@@ -331,10 +339,11 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
         yield ClusterPool(client)
 
 
-def local_gpu_cluster(workers: int | None = None) -> Any:
+def local_gpu_cluster(workers: int | None = None, method: str = "spawn", **options: Any) -> Any:
     """Return a cluster with one worker process for each device of this machine, pinned to it.
 
-    `workers` None takes all devices. Each worker has the Dask resource GPU=1.
+    `workers` None takes all devices. Each worker has the Dask resource GPU=1. `method` and further
+    options are those of `worker_processes`.
     """
     devices = device_count()
     wanted = devices if workers is None else workers
@@ -350,7 +359,7 @@ def local_gpu_cluster(workers: int | None = None) -> Any:
         {"CUDA_VISIBLE_DEVICES": ",".join([*names[at:], *names[:at]]), **_thread_environment("1")}
         for at in range(wanted)
     ]
-    return worker_processes(environments, resources={"GPU": 1})
+    return worker_processes(environments, method, resources={"GPU": 1}, **options)
 
 
 def _thread_environment(threads: str) -> dict[str, str]:

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from halocline_engine.distribute.executors.dask import ClusterPool
 
-__all__ = ["Cluster", "check_threads", "local_pool", "new_pool", "open_pool", "running_pool"]
+__all__ = [
+    "Cluster",
+    "check_threads",
+    "expect_workers",
+    "local_pool",
+    "new_pool",
+    "open_pool",
+    "running_pool",
+]
 
 #: Where blocks are computed; see `open_pool`.
 Cluster: TypeAlias = "int | str | Client | None"
@@ -50,6 +58,14 @@ def running_pool(cluster: Cluster, stack: ExitStack) -> ClusterPool | None:
     from halocline_engine.distribute.executors.dask import connect
 
     return stack.enter_context(connect(cluster))
+
+
+def expect_workers(cluster: Cluster, target: str) -> None:
+    """Begin with what takes longest where a call will have new processes on this machine."""
+    if isinstance(cluster, Integral):
+        from halocline_engine.distribute.executors.template import start_template_early
+
+        start_template_early(target)
 
 
 def new_pool(cluster: Cluster, target: str, stack: ExitStack, options: Options) -> Pool:

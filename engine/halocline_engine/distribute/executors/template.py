@@ -10,26 +10,53 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Generator, Mapping
+from importlib.util import find_spec
 from multiprocessing import forkserver
+from pathlib import Path
 
-__all__ = ["LOADED", "end_if_new", "start_template"]
+from halocline_engine.backends.registry import AUTO
+from halocline_engine.backends.targets import HOST_TARGET
 
-#: The module that it imports.
+__all__ = ["LOADED", "LOADED_DEVICE", "end_if_new", "start_template", "start_template_early"]
+
+#: What libraries that compute with threads read when they are loaded: workers have their own later.
+_ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
+
+#: The module that it imports, and the one for workers with a device.
 LOADED = "halocline_engine.distribute.executors.loaded"
+LOADED_DEVICE = "halocline_engine.distribute.executors.loaded_device"
 
 
-def start_template(environment: Mapping[str, str]) -> str:
+def start_template(environment: Mapping[str, str], loaded: str = LOADED) -> str:
     """Start it, unless it runs, and return the method by which Dask gets workers from it.
 
-    It is told the `environment` that libraries read when they are loaded. Waits for nothing.
+    It is told the `environment` that libraries read when they are loaded. Waits for nothing. One
+    that runs already may have loaded other things; then workers load the rest themselves.
     """
     end_if_new()
     if sys.platform != "linux":  # elsewhere libraries do not survive a fork
         return "spawn"
-    forkserver.set_forkserver_preload([LOADED])
+    forkserver.set_forkserver_preload([loaded])
     with _told(environment):
         forkserver.ensure_running()
     return "forkserver"
+
+
+def start_template_early(target: str) -> None:
+    """Start it before this process has loaded what it needs itself, which takes as long.
+
+    Does nothing where it is not known yet whether workers will have devices.
+    """
+    devices = _has_devices()
+    if target == HOST_TARGET or (target == AUTO and not devices):
+        start_template(_ONE_THREAD, LOADED)
+    elif devices:
+        start_template(_ONE_THREAD, LOADED_DEVICE)
+
+
+def _has_devices() -> bool:
+    """Whether it looks as if CUDA devices can be used here, without the driver being asked."""
+    return find_spec("cupy") is not None and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 def end_if_new() -> None:
