@@ -35,7 +35,7 @@ def columns(**sizes: int) -> xr.Dataset:
 
 
 def solved(dataset: Any, **options: Any) -> xr.Dataset:
-    arguments: dict[str, Any] = {**NAMES, "residual": True, **options}
+    arguments: dict[str, Any] = {**NAMES, "residual": True, "mode": "streamed", **options}
     return he.tridiagonal(dataset, **arguments)
 
 

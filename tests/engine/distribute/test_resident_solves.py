@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.communicators.local import LocalCommunicator
 from halocline_engine.distribute.exchanges.transport import PEER_MEMORY
@@ -386,3 +387,31 @@ def test_a_killed_worker_costs_an_attempt(tmp_path: Path) -> None:
     assert struck
     assert [e.pass_index for e in events if isinstance(e, PassFinished)] == [0, 0, 1, 2, 3]
     assert same(found, whole)
+
+
+def test_long_rows_stay_on_a_device_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cores of this process solve one block while another one is read."""
+    dataset = columns(z=60_000, x=3)
+    monkeypatch.setattr(partitioned, "LARGE_TASK", 1)
+    on_cores = plan_of(he.tridiagonal, dataset, **NAMES, target="cpu")
+    assert (on_cores.mode, on_cores.passes) == ("streamed", 4)
+    monkeypatch.setattr(LocalPool, "device_memory", lambda _pool, _target: 1 << 30)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    cores = TARGETS["cpu"]
+    object.__setattr__(cores, "on_device", True)
+    try:
+        on_device = plan_of(he.tridiagonal, dataset, **NAMES, target="cpu")
+        monkeypatch.setattr(LocalPool, "device_memory", lambda _pool, _target: 1 << 20)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+        too_small = plan_of(he.tridiagonal, dataset, **NAMES, target="cpu")
+    finally:
+        object.__setattr__(cores, "on_device", False)
+    assert (on_device.mode, on_device.workers) == ("resident", 1)
+    assert too_small.mode == "streamed"
+    assert "; the rows do not fit the memory of one worker: " in too_small.reason
+
+
+def test_long_rows_stay_on_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes from store to store would read them twice."""
+    monkeypatch.setattr(partitioned, "LARGE_TASK", 1)
+    with start(1, "cpu") as pool:
+        planned = plan_of(he.tridiagonal, columns(z=60_000, x=3), **NAMES, cluster=pool.client)
+    assert planned.mode == "resident"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.datasets.untyped import ZARR
@@ -92,9 +93,11 @@ def _job_by_host(checked: CheckedBanded, pool: Pool, target: str, mode: str) -> 
     if pieces.count == 1:
         return banded_job(checked, pool, target)
     spread, note = _spread(checked, pieces, pool), ""
-    if mode == "auto" and pool.workers > 1 and (spread or _systems(checked) < pool.workers):
+    # In this process cores solve one block while another one is read.
+    staying = pool.remote or pool.workers > 1 or TARGETS[target].on_device
+    if mode == "auto" and staying and (spread or _systems(checked) < pool.workers):
         found = stay(checked, pieces, pool, target)
-        if found.fits and len(found.parts) > 1:
+        if found.fits and (spread or len(found.parts) > 1):
             return resident_job(checked, pieces, pool, target, found)
         note = "" if found.fits else f"the rows do not fit {found.shown}"
     if not spread:
