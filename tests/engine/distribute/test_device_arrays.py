@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,10 @@ from halocline_engine.datasets.stores.source import InMemory, open_source
 from halocline_engine.datasets.untyped import variable_data
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.grid.regions import read_box, write_box
+from halocline_engine.distribute.modes import launch
 from halocline_engine.distribute.modes.choose import Choice
 from halocline_engine.distribute.modes.plan_events import device_inputs, results_on_device
+from halocline_engine.distribute.stencils import results
 from halocline_engine.distribute.stencils.request import Checked, Request, check
 from halocline_engine.distribute.tasks.events import Planned
 from halocline_engine.functions.reports.planning import plan_of
@@ -126,3 +129,21 @@ def test_the_plan_says_what_is_copied(data: xr.Dataset) -> None:
     assert plan_events.copied(checked(data), here, Choice("")) == (
         "; arrays of the device are copied by way of the host"
     )
+
+
+@pytest.mark.parametrize(("steps", "mode"), [(1, "auto"), (5, "streamed")])
+def test_workers_write_results_of_passes_into_the_memory_of_the_caller(
+    two_workers: Any, monkeypatch: pytest.MonkeyPatch, steps: int, mode: str, tmp_path: Path
+) -> None:
+    """No store is between, which would have to be written and read."""
+    on_host = xr.Dataset({"u": (("y", "x"), VALUES)})
+    how = {**HOW, "steps": steps, "target": "cpu", "mode": mode, "chunks": {"y": 4}}
+    how |= {} if steps > 1 else {"feedback": None}
+    wanted = run(FIVE, on_host, **how)["v"].values
+    monkeypatch.setattr(launch, "in_memory_copy", None)
+    monkeypatch.setattr(results, "create_result", None)
+    found = run(FIVE, on_host, cluster=two_workers, **how)
+    assert found["v"].values.tobytes() == wanted.tobytes()
+    on_host.to_zarr(tmp_path / "in.zarr", zarr_format=3, consolidated=False)  # pyright: ignore[reportUnknownMemberType]
+    stored = run(FIVE, tmp_path / "in.zarr", cluster=two_workers, **how)
+    assert stored["v"].values.tobytes() == wanted.tobytes()

@@ -155,7 +155,7 @@ def test_what_cannot_stay_in_memory_is_refused_with_numbers(water: xr.Dataset) -
     with pytest.raises(CapacityError) as caught:
         waved(water, options=Options(memory=150_000))
     assert str(caught.value) == (
-        "Blocks that stay in memory need 286 kB of each of 1 worker, but only 104 kB are free."
+        "Blocks that stay in memory need 240 kB of each of 1 worker, but only 104 kB are free."
         " Use more workers, or mode='streamed'."
     )
     with pytest.raises(ArgumentError) as refused:

@@ -24,6 +24,7 @@ from halocline_engine.backends.base import (
     Turning,
     prepare,
 )
+from halocline_engine.copies import of_device
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
@@ -75,15 +76,22 @@ class BlockFields:
         """Copy the data of a loaded field, indexed [i, j, k] over its inner cells."""
         frame = self.cells.frames[name]
         array = self.arrays[name]
-        self.executable.memory.upload(values, array[_within(self.cells.inner[name], frame)])
+        into = array[_within(self.cells.inner[name], frame)]
+        if of_device(values):
+            into[...] = values
+        else:
+            self.executable.memory.upload(values, into)
         use = next(use for use in self.layout.uses if use.name == name)
         if use.role is Role.INPUT:
             fill_ghosts(array, self.layout.lines, frame)
 
     def download(self, array: Array, name: str) -> NDArray[Any]:
         """Return the block's own cells out of an array that holds a field's frame."""
-        part = array[_within(self.cells.own[name], self.cells.frames[name])]
-        return self.executable.memory.download(part)
+        return self.executable.memory.download(self.own(array, name))
+
+    def own(self, array: Array, name: str) -> Any:
+        """Return the view of the block's own cells of an array that holds a field's frame."""
+        return array[_within(self.cells.own[name], self.cells.frames[name])]
 
     def advance(self, scalars: Scalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
         """Make all steps; return the array that each field has after the last one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +24,7 @@ from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.datasets.stores.chunks import Tally, counted
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
+from halocline_engine.device.launch.streams import brought, new_array
 from halocline_engine.distribute.blocks.steps import BlockFields, nothing
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block
@@ -95,9 +96,13 @@ class BoundProgram:
 
 @dataclass(frozen=True, slots=True)
 class Work(BoundProgram):
-    """Work of all blocks of one pass, which makes some steps."""
+    """Work of all blocks of one pass, which makes some steps.
+
+    Results lie `on_device`, or on the host.
+    """
 
     steps: int
+    on_device: bool = False
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute a block; see `run_block`."""
@@ -133,8 +138,9 @@ def run_block(work: Work, block: Block, cancelled: CancelToken | None = None) ->
         with task.computing():
             results = _compute(work, block, cells, loaded, cancelled)
     for name, source in work.saved:
+        values = brought(results[source]) if work.on_device else results[source]
         task.bytes_written += write_box(
-            work.sink, name, uses[source], work.layout.grid, block, results[source]
+            work.sink, name, uses[source], work.layout.grid, block, values
         )
     return task.report(fetches=tally.fetches)
 
@@ -175,20 +181,26 @@ def _compute(
             before[name] = at
         after = block_fields.advance(work.scalars, cancelled)
         for _, name in work.saved:
-            values = block_fields.download(after[name], name)
+            own = block_fields.own if work.on_device else block_fields.download
+            values = own(after[name], name)
             if math.prod(outer) == 1:
                 results[name] = values[(np.newaxis,) * len(outer)]
                 continue
             if name not in results:
-                results[name] = _room(outer, values)
+                make = new_array if work.on_device else np.empty
+                results[name] = _room(outer, values, make)
             results[name][point] = values
     return results
 
 
-def _room(outer: tuple[int, ...], values: NDArray[Any]) -> NDArray[Any]:
-    """Return a new array [others..., i, j, k] with points along I side by side, as they come."""
+def _room(
+    outer: tuple[int, ...],
+    values: NDArray[Any],
+    make: Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]],
+) -> NDArray[Any]:
+    """Make an array [others..., i, j, k] with points along I side by side, as they come."""
     i, j, k = values.shape
-    return np.moveaxis(np.empty((*outer, k, j, i), values.dtype), -1, -3).swapaxes(-1, -2)
+    return make((*outer, k, j, i), values.dtype).swapaxes(-1, -3)
 
 
 @functools.lru_cache(maxsize=8)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from halocline_engine.distribute.grid.boundary import local
 from halocline_engine.distribute.grid.geometry import Layout
+from halocline_engine.distribute.modes.pace import is_resident_faster
+from halocline_engine.distribute.modes.plan_events import host_inputs, results_on_device
 from halocline_engine.distribute.resident.plan import Choice, ResidentPlan, plan_resident
 from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.plan import check_sizes, shown_bytes
@@ -41,7 +43,8 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
     if mode == "streamed":
         return Choice(_STREAMED)
     mode = "resident" if request.until is not None else mode
-    if mode == "auto" and request.steps == 1:
+    stays = results_on_device(checked, supply)
+    if mode == "auto" and request.steps == 1 and not is_resident_faster(checked, supply):
         return Choice(f"{_STREAMED}, as there is one step")
     wanted = [name for name in _OF_STREAMS if getattr(options, name) is not None]
     wanted += ["order"] if request.order != "auto" else []
@@ -54,19 +57,23 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
             hint="Leave it out, or use mode='streamed'.",
         )
     points = math.prod(checked.match.grid.extra_sizes)
-    if mode == "auto" and points > max(_POINTS, supply.workers):
+    if mode == "auto" and not stays and points > max(_POINTS, supply.workers):
         return Choice(
             f"{_STREAMED}, as there are {points} points of dimensions that the program does not use"
         )
-    demand = resident_demand(checked, options)
+    demand = replace(
+        resident_demand(checked, options),
+        copied=supply.remote or request.every is not None or request.workspace is not None,
+        on_device=stays and not host_inputs(checked),
+    )
     check_sizes(demand)
     plan = plan_resident(demand, supply)
     workers = f"{supply.workers} worker{'s' if supply.workers > 1 else ''}"
+    steps = f"{request.steps} step{'s' if request.steps > 1 else ''}"
     needed, available = shown_bytes(_bytes(plan)), shown_bytes(_available(plan, supply))
     if plan.fits(supply):
         return Choice(
-            f"{request.steps} steps on blocks that fit the memory of {workers}:"
-            f" {needed} of {available} each",
+            f"{steps} on blocks that fit the memory of {workers}: {needed} of {available} each",
             plan,
         )
     if mode == "auto":

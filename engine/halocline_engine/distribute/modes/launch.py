@@ -110,25 +110,26 @@ def launch(
     memory = pool.memory
 
     def choice() -> Choice:
-        return choose(checked, _supply(checked, pool, sizes, memory), options, mode)
+        found = choose(checked, _supply(checked, pool, sizes, memory), options, mode)
+        return _placed(found, checked, pool, sizes, options)
 
     chosen = choice()
-    resident = chosen.resident
+    resident, on_device = chosen.resident, chosen.on_device
     in_memory = not pool.remote and (bool(resident) or _passes_in_memory(checked, sizes, memory))
-    if resident is None:
-        plan = _plan(checked, memory, pool, options, sizes, in_memory=in_memory)
-    else:
-        plan = resident.plan
+    how = {"in_memory": in_memory, "on_device": on_device}
+    plan = resident.plan if resident else _plan(checked, memory, pool, options, sizes, **how)
     sharing = _sharing(checked, pool, sizes, resident=bool(resident))
-    _check_disk(checked, pool, sizes, sharing, in_memory=in_memory, resident=bool(resident))
+    gathered = _result_sharing(checked, sharing, resident=bool(resident))
+    _check_disk(checked, pool, sizes, sharing, gathered, in_memory=in_memory)
     on_event(planned(checked, pool, plan, chosen, JobBytes(sizes.loaded, sizes.result, in_memory)))
     on_event(compiled(checked.compiled))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
-        shared = sharing if resident and checked.request.output is None else ""
-        is_moved = pool.remote and checked.request.output is None and not shared
+        is_moved = pool.remote and checked.request.output is None and not gathered
         job = Job(
-            source=_source(checked, pool, places, stack, sharing, stays=bool(resident)),
+            source=_source(
+                checked, pool, places, stack, sharing, stays=bool(resident) or on_device
+            ),
             frame=xr.Dataset() if is_moved else frame,
             attributes={} if is_moved else attributes,
             code=Code.of(checked.compiled),
@@ -142,10 +143,10 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
-            sharing=shared,
+            sharing=gathered,
             until=checked.request.until,
             every=checked.request.every,
-            on_device=bool(resident) and results_on_device(checked, pool),
+            on_device=on_device,
             work=step_work(left_of(checked.compiled.program, checked.scalars), checked.match.grid),
         )
         if resident is None:
@@ -171,19 +172,19 @@ def _checked_frame(checked: Checked) -> tuple[xr.Dataset, Mapping[str, Mapping[s
 def _supply(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> Supply:
     """Return what there is for blocks that stay in memory, beside results in memory."""
     here = 0 if pool.remote or checked.request.output is not None else sizes.result
-    supply = Supply.of(pool, checked.compiled.target)
-    if supply.device is not None and results_on_device(checked, pool):
-        return replace(supply, memory=memory, device=supply.device - sizes.result)
-    return replace(supply, memory=memory - here)
+    supply = replace(Supply.of(pool, checked.compiled.target), memory=memory)
+    if supply.device is None or not results_on_device(checked, pool):
+        return replace(supply, memory=memory - here)
+    # The result of a block that is alone is the array that it has at the end.
+    alone = pool.workers == 1 and math.prod(checked.match.grid.extra_sizes) == 1
+    beside = 0 if alone and not checked.request.chunks else sizes.result
+    return replace(supply, device=supply.device - beside)
 
 
 def _sharing(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> Sharing:
-    """Return how workers get a dataset of this process, or give a result, without files.
-
-    Results of passes are files until the run ends.
-    """
+    """Return how workers get a dataset of this process, or give a result, without files."""
     source_here = isinstance(checked.opened.source, InMemory)
-    result_here = resident and checked.request.output is None
+    result_here = checked.request.output is None
     if not (source_here or result_here) or not pool.remote or not pool.same_host:
         return ""
     if not can_share(sizes.loaded + sizes.result):
@@ -191,6 +192,14 @@ def _sharing(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> 
     if pool.reaches_memory:
         return "reached"
     return "shared" if resident else ""
+
+
+def _result_sharing(checked: Checked, sharing: Sharing, *, resident: bool) -> Sharing:
+    """Return how workers give a result; snapshots of passes are files that the next one reads."""
+    if checked.request.output is not None:
+        return ""
+    passes = sharing == "reached" and checked.request.every is None
+    return sharing if resident or passes else ""
 
 
 def _sizes(checked: Checked) -> _Bytes:
@@ -214,6 +223,17 @@ def _passes_in_memory(checked: Checked, sizes: _Bytes, memory: int) -> bool:
     return request.steps == 1 or 2 * sizes.kept <= memory // 2
 
 
+def _placed(
+    chosen: Choice, checked: Checked, pool: Pool, sizes: _Bytes, options: Options
+) -> Choice:
+    """Say where results lie: on the device where inputs do, if blocks of one step or all fit."""
+    if not results_on_device(checked, pool):
+        return chosen
+    blocks = checked.request.steps == 1 and options.pipeline_depth is None
+    room = pool.device_memory(checked.compiled.target) or 0
+    return replace(chosen, on_device=bool(chosen.resident) or (blocks and sizes.result < room))
+
+
 def _plan(
     checked: Checked,
     memory: int,
@@ -222,11 +242,12 @@ def _plan(
     sizes: _Bytes,
     *,
     in_memory: bool,
+    on_device: bool,
 ) -> Plan:
     request = checked.request
     uses, grid = checked.match.uses, checked.match.grid
     most = request.steps if in_memory else 1
-    results = request.output is None
+    results = request.output is None and not on_device
     snapshots = sizes.snapshots if results else 0
     here = 0 if pool.remote else snapshots + held_bytes(uses, grid, most, results=results)
     if here > memory:
@@ -236,7 +257,7 @@ def _plan(
             needed=here,
             available=memory,
         )
-    slots = _slots(checked, options)
+    slots = 0 if on_device else _slots(checked, options)
     demand = replace(
         Demand.of(checked, steps_per_pass=options.steps_per_pass, in_memory=in_memory),
         order=request.order,
@@ -245,6 +266,8 @@ def _plan(
         slots=slots,
     )
     supply = replace(Supply.of(pool, checked.compiled.target), memory=memory - here)
+    if on_device and supply.device is not None:
+        supply = replace(supply, device=supply.device - sizes.result)
     plan = make_plan(demand, supply)
     codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
     if slots and _direct_io(checked, options):
@@ -333,16 +356,16 @@ def _check_disk(
     pool: Pool,
     sizes: _Bytes,
     sharing: Sharing,
+    gathered: Sharing,
     *,
     in_memory: bool,
-    resident: bool,
 ) -> None:
     request = checked.request
     scratch = request.workspace or (request.output.parent if request.output else _temporary())
     needs = [] if request.output is None else [(request.output.parent, sizes.result)]
     if request.steps > 1 and not in_memory:
         needs.append((scratch, _PASSES * sizes.kept))
-    if pool.remote and request.output is None and not (sharing and resident):
+    if pool.remote and request.output is None and not gathered:
         needs.append((scratch, sizes.result))
     if pool.remote and not sharing and isinstance(checked.opened.source, InMemory):
         needs.append((scratch, sizes.loaded))

@@ -17,6 +17,7 @@ from halocline_engine.distribute.exchanges.transport import Transport, transport
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.resident.fusing import feedback_of, unfused_layout
 from halocline_engine.distribute.resident.plan import Choice
+from halocline_engine.distribute.stencils.demand import Supply
 from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
@@ -31,6 +32,7 @@ __all__ = [
     "compiled",
     "copied",
     "device_inputs",
+    "host_inputs",
     "planned",
     "results_on_device",
     "shortened",
@@ -126,7 +128,13 @@ def device_inputs(checked: Checked) -> list[str]:
     return [name for name in loaded if is_on_device(opened.dataset, name)]
 
 
-def results_on_device(checked: Checked, pool: Pool) -> bool:
+def host_inputs(checked: Checked) -> list[str]:
+    """Return the variables that are read and do not lie on a device of this process."""
+    there = device_inputs(checked)
+    return [u.variable for u in checked.match.uses if u.loaded and u.variable not in there]
+
+
+def results_on_device(checked: Checked, pool: Pool | Supply) -> bool:
     """Say whether results stay on a device, if blocks do: where inputs were there."""
     request = checked.request
     here = not pool.remote and request.output is None and request.every is None
@@ -137,8 +145,8 @@ def copied(checked: Checked, pool: Pool, chosen: Choice) -> str:
     """Return what is said of variables of a device that go by way of the host, as a clause."""
     if not device_inputs(checked):
         return ""
-    stays = chosen.resident is not None and not pool.remote
-    if not stays or not TARGETS[checked.compiled.target].on_device:
+    stays = chosen.resident is not None or chosen.on_device
+    if not stays or pool.remote or not TARGETS[checked.compiled.target].on_device:
         return "; arrays of the device are copied by way of the host"
     return "" if results_on_device(checked, pool) else "; results are copied to the host"
 

@@ -62,10 +62,14 @@ class ResidentPlan:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Mode of a job and its reason; `resident` is its plan where blocks stay in memory."""
+    """Mode of a job and its reason; `resident` is its plan where blocks stay in memory.
+
+    Its inputs and results lie `on_device` before and afterwards.
+    """
 
     reason: str
     resident: ResidentPlan | None = None
+    on_device: bool = False
 
     @property
     def mode(self) -> str:
@@ -157,10 +161,10 @@ def _measured(
     costs = [cost_of(layout, one, steps, demand.temporaries, arrays) for one in samples]
     cost = max(costs, key=lambda one: one.host + one.target)
     most = max(len(some) for some in ranks)
-    kept = most * _copied_bytes(demand, samples)
+    kept = most * _copied_bytes(demand, samples) if demand.copied else 0
     most_steps = max(steps, deepest)
     deep = [cost_of(layout, one, most_steps, demand.temporaries, arrays).target for one in samples]
-    host, device = cost.host + kept, most * max(deep)
+    host, device = (0 if demand.on_device else cost.host) + kept, most * max(deep)
     if supply.device is None:
         host, device = host + device, 0
     plan = Plan(

@@ -11,7 +11,7 @@ from halocline_engine.backends.base import Array
 from halocline_engine.copies import AnyArray, copying_threads, of_device
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.datasets.memory.lying import cells_in, part_in
-from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.sink import KeptArrays, Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
@@ -78,11 +78,10 @@ def save_field(
     """Write a block's own cells of a field, which `array` has now; return how many bytes."""
     use, grid = _use(job, source), job.layout.grid
     found = cells_in(sink, name, region_of(use, grid, block))
-    if found is None:
+    view = fields.own(array, source)
+    if found is None and not isinstance(sink, KeptArrays):
         return job.write(sink, name, use, block, fields.download(array, source))
-    own, frame = fields.cells.own[source], fields.cells.frames[source]
-    view = array[tuple(span.within(whole) for span, whole in zip(own, frame, strict=True))]
-    if of_device(found):
+    if found is None or of_device(found):
         return job.write(sink, name, use, block, view)
     cells = to_grid(found, use, grid)[(*(0,) * len(grid.extra), ...)]
     fields.executable.memory.download(view, cells, copying_threads(len(job.blocks)))

@@ -22,6 +22,8 @@ class Demand:
     shall follow each other; `stored` says that the source is a store, whose chunks may be kept in
     a cache of `cache` bytes (None: as many as are of use and fit). With `slots`, so many blocks are
     at once on their way through a device. With `every` there are results after so many steps, too.
+    Fields that stay in memory are `copied` meanwhile, where there are snapshots or checkpoints.
+    Those that lie `on_device` before and afterwards take nothing of the host.
     """
 
     layout: Layout
@@ -36,6 +38,8 @@ class Demand:
     cache: int | None = None
     slots: int = 0
     every: int | None = None
+    copied: bool = True
+    on_device: bool = False
 
     @classmethod
     def of(cls, checked: Checked, *, steps_per_pass: int | None, in_memory: bool) -> Demand:

@@ -29,6 +29,7 @@ from halocline_engine.datasets.stores.sink import (
     create_store,
 )
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
+from halocline_engine.device.launch.streams import wait_for_all
 from halocline_engine.distribute.blocks.work import Work, saved_results, saved_states, sources_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import (
@@ -97,6 +98,8 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
             _pass(job, progress, _work(job, progress, states, results.at(end), end, last=True))
             if end < job.steps:
                 states = _snapshot(job, results, end, on_event)
+        if job.on_device:
+            wait_for_all()
         result = results.finish(job.steps, {})
     on_event(passes.end())
     if result is not None:
@@ -199,6 +202,7 @@ def _work(
         sink=sink,
         saved=saved_results(job.uses) if last else saved_states(job.uses),
         steps=end - progress.passes.steps_done,
+        on_device=job.on_device,
     )
 
 

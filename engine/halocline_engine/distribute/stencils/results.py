@@ -27,7 +27,13 @@ from halocline_engine.datasets.stores.result import (
     consolidate,
     create_result,
 )
-from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
+from halocline_engine.datasets.stores.sink import (
+    ArraySink,
+    KeptArrays,
+    Sink,
+    ZarrSink,
+    create_arrays,
+)
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.device.launch.streams import new_array
 from halocline_engine.distribute.jobs.checkpoint import newest_pass
@@ -182,6 +188,9 @@ class Results:
             return _Place(sink, arrays=arrays)
         if job.sharing == "shared":
             return _Place(share_results(uses, _grid(job, steps), self._stack))
+        if job.on_device and len(job.plan.blocks) == 1:
+            kept = KeptArrays()
+            return _Place(kept, arrays=kept.arrays)
         if job.output is None:
             make = {"make": new_array} if job.on_device else {}
             arrays = create_arrays(uses, _grid(job, steps), self._spare, **make)
