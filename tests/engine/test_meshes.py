@@ -161,6 +161,32 @@ def test_values_on_edges_of_stored_meshes() -> None:
     assert (total["f_sum"] == 4).all()
 
 
+@pytest.mark.parametrize("padding", [0, 99999, np.nan])
+def test_cells_of_mpas_in_other_forms(padding: float) -> None:
+    """Anything behind the last vertex, dimensions exchanged, and attributes as arrays and bytes."""
+    with XARRAY.open_dataset(stored(MPAS), engine="netcdf4") as opened:
+        mesh = opened.load()
+    known = xr.Dataset({"f": ("nCells", np.arange(162.0))})
+    wanted = he.neighbours(known, mesh, "sum", target="reference")
+    table = mesh["verticesOnCell"]
+    sides: Any = mesh["nEdgesOnCell"].values
+    there = np.arange(table.shape[1]) < sides[:, None]
+    other = mesh.assign(verticesOnCell=(table.dims, np.where(there, table.values, padding)))
+    other = other.transpose("maxEdges", "TWO", ...)
+    other.attrs |= {"on_a_sphere": b"YES     ", "sphere_radius": np.array([1.0])}
+    assert he.neighbours(known, other, "sum", target="reference").equals(wanted)
+    for operation, data in (("normal_gradient", known), ("gradient", known)):
+        found = he.neighbours(data, other, operation, target="reference")
+        assert found.equals(he.neighbours(data, mesh, operation, radius=1.0, target="reference"))
+    flat = other.assign(verticesOnCell=("nCells", np.zeros(162, int)))
+    with pytest.raises(he.DatasetError) as caught:
+        he.neighbours(known, flat, "sum", target="reference")
+    assert str(caught.value) == (
+        "The mesh's 'verticesOnCell' must have two dimensions, one of them 'nCells', got"
+        " ['nCells']."
+    )
+
+
 def rms(values: Any) -> float:
     return float(np.sqrt(np.mean(np.asarray(values, np.float64) ** 2)))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-__all__ = ["names_of", "text_of", "whole_of"]
+__all__ = ["names_of", "number_of", "text_of", "whole_of"]
 
 
 def text_of(attributes: Mapping[Any, Any], name: str) -> str:
@@ -22,18 +23,28 @@ def text_of(attributes: Mapping[Any, Any], name: str) -> str:
     return " ".join(filter(None, map(_text, _elements(attributes.get(name)))))
 
 
+def number_of(attributes: Mapping[Any, Any], name: str) -> float | None:
+    """Return an attribute that is one number; None for anything else.
+
+    >>> number_of({"sphere_radius": np.array([1.0])}, "sphere_radius")
+    1.0
+    """
+    elements = _elements(attributes.get(name))
+    try:
+        number = float(_text(elements[0])) if len(elements) == 1 else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def whole_of(attributes: Mapping[Any, Any], name: str) -> int | None:
     """Return an attribute that is one whole number; None for anything else.
 
     >>> [whole_of({"start_index": value}, "start_index") for value in (1, "1", [1.0], "one", 0.5)]
     [1, 1, 1, None, None]
     """
-    elements = _elements(attributes.get(name))
-    try:
-        number = float(_text(elements[0])) if len(elements) == 1 else float("nan")
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
+    number = number_of(attributes, name)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def names_of(dataset: xr.Dataset, attributes: Mapping[Any, Any], name: str) -> list[str]:

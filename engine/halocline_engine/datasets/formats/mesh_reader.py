@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.attributes import text_of
+from halocline_engine.datasets.attributes import number_of, text_of
 from halocline_engine.datasets.formats.connectivity import drop_repeats, whole_table
 from halocline_engine.datasets.formats.mesh import Mesh, unit_vectors
 from halocline_engine.datasets.formats.ugrid import read_ugrid, topologies_of
@@ -69,13 +69,12 @@ def _read_mpas(dataset: xr.Dataset) -> Mesh:
         unit_vectors(np.stack([real_values(dataset[axis + kind]) for axis in "xyz"], axis=1))
         for kind in ("Cell", "Vertex")
     )
-    radius = dataset.attrs.get("sphere_radius")
     known = all(name in dataset.variables for name in _EDGES)
     return Mesh(
         corners=_corners(dataset, len(nodes)),
         faces=faces,
         nodes=nodes,
-        radius=None if radius is None else float(radius),
+        radius=number_of(dataset.attrs, "sphere_radius"),
         face_dim=str(dataset["xCell"].dims[0]),
         node_dim=str(dataset["xVertex"].dims[0]),
         edges=_edges(dataset, faces, nodes) if known else None,
@@ -83,14 +82,23 @@ def _read_mpas(dataset: xr.Dataset) -> Mesh:
     )
 
 
-def _table(dataset: xr.Dataset, name: str) -> _Whole:
-    """Return a table of points counted from 0, -1 where it has none: MPAS counts from 1."""
-    numbers, missing = whole_table(dataset[name])
+def _table(dataset: xr.Dataset, name: str, kind: str) -> _Whole:
+    """Return the points of each cell or edge, counted from 0, -1 where it has none.
+
+    MPAS counts from 1.
+    """
+    table, rows = dataset[name], str(dataset[f"x{kind}"].dims[0])
+    if table.ndim != 2 or rows not in table.dims:
+        raise DatasetError(
+            f"The mesh's '{name}' must have two dimensions, one of them '{rows}', got"
+            f" {[str(dim) for dim in table.dims]}."
+        )
+    numbers, missing = whole_table(table.transpose(rows, ...))
     return np.where(missing | (numbers < 1), -1, numbers - 1)
 
 
 def _corners(dataset: xr.Dataset, nodes: int) -> _Whole:
-    corners = _table(dataset, "verticesOnCell")
+    corners = _table(dataset, "verticesOnCell", "Cell")
     sides = np.asarray(dataset["nEdgesOnCell"].values)
     # Behind the last vertex stands anything.
     corners[np.arange(corners.shape[1]) >= sides[:, np.newaxis]] = -1
@@ -105,7 +113,7 @@ def _corners(dataset: xr.Dataset, nodes: int) -> _Whole:
 
 def _edges(dataset: xr.Dataset, faces: _Floats, nodes: _Floats) -> Edges:
     xyz = [real_values(dataset[axis + "Edge"]) for axis in "xyz"]
-    tables = {name: _table(dataset, name) for name in _EDGES[:2]}
+    tables = {name: _table(dataset, name, "Edge") for name in _EDGES[:2]}
     for (name, table), count in zip(tables.items(), (len(faces), len(nodes)), strict=True):
         if table.shape != (len(xyz[0]), 2) or int(table.max(initial=-1)) >= count:
             raise DatasetError(
