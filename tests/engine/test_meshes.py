@@ -170,7 +170,8 @@ def test_cells_of_mpas_in_other_forms(padding: float) -> None:
     wanted = he.neighbours(known, mesh, "sum", target="reference")
     table = mesh["verticesOnCell"]
     sides: Any = mesh["nEdgesOnCell"].values
-    there = np.arange(table.shape[1]) < sides[:, None]
+    slots: Any = np.arange(table.sizes["maxEdges"])
+    there = slots < sides[:, None]
     other = mesh.assign(verticesOnCell=(table.dims, np.where(there, table.values, padding)))
     other = other.transpose("maxEdges", "TWO", ...)
     other.attrs |= {"on_a_sphere": b"YES     ", "sphere_radius": np.array([1.0])}

@@ -122,7 +122,7 @@ def regrid(
     known = read_weights(beside, check_memory, kept)
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
-    named = _target_dims(first, known, target_dims)
+    named = _target_dims(opened.dataset[next(iter(chosen))], first, known, target_dims)
     matrices = _matrices(opened.dataset, chosen, known, kept)
     changes = tuple(
         _change(
@@ -261,7 +261,7 @@ def _matrices(
 
 
 def _target_dims(
-    source: tuple[str, ...], weights: Weights, named: Sequence[str] | None
+    array: xr.DataArray, source: tuple[str, ...], weights: Weights, named: Sequence[str] | None
 ) -> tuple[str, ...]:
     rank = len(weights.target.shape)
     if named is not None:
@@ -271,7 +271,10 @@ def _target_dims(
             )
         return tuple(named)
     if len(source) == rank:
-        return source
+        horizontal, axis = horizontal_dims(array), weights.target.latitude_axis()
+        if horizontal is None or axis is None or {*horizontal} != {*source}:
+            return source
+        return horizontal[::-1] if axis else horizontal
     return {1: ("cell",), 2: ("y", "x")}.get(rank, tuple(f"axis_{n}" for n in range(rank)))
 
 

@@ -270,6 +270,9 @@ def test_numbers_that_are_no_node() -> None:
         "Face 5 of the mesh has 2 different nodes in 'fn', expected at least 3. Leave faces"
         " without an area out, and check its attributes 'start_index' and '_FillValue'."
     )
+    assert refusal(fan(np.zeros((FAN, 0), int))).startswith(
+        "Face 0 of the mesh has 0 different nodes in 'fn', expected at least 3."
+    )
     assert refusal(fan(LAST).expand_dims(time=2).pipe(_only_nodes)) == (
         "The nodes of faces 'fn' of the mesh 'mesh' must have two dimensions, got"
         " ['time', 'face', 'corner']."

@@ -15,6 +15,7 @@ import halocline_engine as he
 LAT, LON = np.array([-60.0, 0.0, 60.0]), np.arange(0.0, 360, 90)
 NORTH, EAST = {"units": "degrees_north"}, {"units": "degrees_east"}
 PLANE_LAT, PLANE_LON = np.meshgrid(LAT, LON, indexing="ij")
+PLANES = (("yc_b", PLANE_LAT), ("xc_b", PLANE_LON))
 VALUES = PLANE_LAT + PLANE_LON / 1000
 
 
@@ -96,6 +97,18 @@ def test_square_grids_by_weights_whose_latitudes_are_the_fastest() -> None:
         coords={"lat": ("lat", LAT, NORTH), "lon": ("lon", LON[:3], EAST)},
     )
     np.testing.assert_array_equal(regridded(given, weights), values.T)
+
+
+def test_dimensions_of_results_are_those_of_the_target() -> None:
+    found = he.regrid(data(), identity(), dims=["lon", "lat"], target="cpu")["t"]
+    np.testing.assert_array_equal(found.transpose("lat", "lon"), VALUES)
+    assert found["lat"].values.tolist() == LAT.tolist()
+    centres = {name: ("n_b", plane.T.ravel(), {"units": "degrees"}) for name, plane in PLANES}
+    order = np.arange(12).reshape(3, 4).T.ravel() + 1
+    weights = identity(**centres, col=("n_s", order), dst_grid_dims=("q", [3, 4]))
+    found = he.regrid(data(), weights, target="cpu")["t"]
+    assert found.dims == ("lon", "lat")
+    np.testing.assert_array_equal(found, VALUES.T)
 
 
 def test_cells_of_unstructured_grids_beside_their_centres() -> None:

@@ -62,6 +62,11 @@ class Centres:
             parts.append(apart - _TURN * np.round(apart / _TURN))
         return np.sqrt(np.sum([part**2 for part in parts], axis=0)) if parts else None
 
+    def latitude_axis(self) -> int | None:
+        """Return the dimension of latitudes of a rectilinear grid; None for others."""
+        axes = _axes(self)
+        return axes[0][0][0] if len(axes) == 1 else None
+
     def spacing(self) -> float:
         """Return the degrees between cells that follow each other along the closest dimension."""
         index = np.arange(math.prod(self.shape)).reshape(self.shape)

@@ -86,6 +86,8 @@ def drop_repeats(corners: _Whole) -> _Whole:
     >>> drop_repeats(np.array([[4, 7, 7, 9], [1, 2, 3, 1], [5, -1, 6, 8]])).tolist()
     [[4, 7, 9, -1], [2, 3, 1, -1], [5, 6, 8, -1]]
     """
+    if not corners.size:
+        return corners
     corners = _compacted(corners)
     counts = (corners >= 0).sum(axis=1)
     before = np.roll(corners, 1, axis=1)
