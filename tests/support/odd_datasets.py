@@ -163,13 +163,13 @@ def _values(
     """Draw an array; one of the kinds that no store can hold is rare."""
     count = int(np.prod(shape))
     numbers = random.sample(range(1, 100), count)
-    if random.random() < 0.04 and len(shape) == 1:
+    if random.random() < 0.04 and len(shape) == 1 and count:
         drawn.unkeepable.append(repr(name))
         return _unkeepable(random, numbers)
     kind = random.choice(_KINDS)
     if index and kind in ("complex64", "text or missing", "bool", "float16"):
         kind = "float64"
-    made = _of_kind(kind, numbers)
+    made = _of_kind(kind, numbers)[:count]
     return made[0] if not shape and made.dtype == object else made.reshape(shape)
 
 

@@ -128,9 +128,11 @@ def _decoded(encoded: Any, attributes: Mapping[str, Any], decode_times: bool) ->
 
 def _sample(variable: Any) -> Any:
     """Return a variable with one value of the type of another one."""
-    is_object = variable.dtype == np.dtype("O")
-    # Objects are stored as what they are.
-    values = np.array([first_value(variable)]) if is_object else np.zeros(1, variable.dtype)
+    values = np.zeros(1, variable.dtype)
+    if variable.dtype == np.dtype("O"):
+        # Objects are stored as what they are, and missing ones as NaN.
+        first = first_value(variable)
+        values = np.array([np.nan if first is None else first])
     return _XARRAY.Variable(("n",), values)
 
 

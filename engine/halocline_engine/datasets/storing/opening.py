@@ -51,16 +51,29 @@ def open_stored(store: Any, marker: Marker = _NONE, **options: Any) -> xr.Datase
 
 
 def _undecodable(plain: xr.Dataset) -> dict[str, Any]:
-    """Return the variables that cannot be decoded as times, and their bounds, with False."""
+    """Return the variables that cannot be decoded as times with False.
+
+    Bounds are decoded with the units of their times.
+    """
     names: list[str] = []
+    for name, variable in plain.variables.items():
+        bounds = str(variable.attrs.get("bounds"))
+        if not _is_decodable(plain, str(name)):
+            names += [str(name), bounds]
+        elif bounds in plain.variables and not _is_decodable(plain, str(name), bounds):
+            names.append(bounds)
+    return dict.fromkeys(names, False)
+
+
+def _is_decodable(plain: xr.Dataset, *names: str) -> bool:
+    variables = {name: plain.variables[name].copy() for name in names}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, variable in plain.variables.items():
-            try:
-                _XARRAY.decode_cf(_XARRAY.Dataset({name: variable}))
-            except Exception:
-                names += [str(name), str(variable.attrs.get("bounds"))]
-    return dict.fromkeys(names, False)
+        try:
+            _XARRAY.decode_cf(_XARRAY.Dataset(variables))
+        except Exception:
+            return False
+    return True
 
 
 def _open_but_times(
