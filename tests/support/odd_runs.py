@@ -42,6 +42,8 @@ def copy(t: Field[np.{0}]):
         t = t
 """
 _LEFT_OUT = "Attributes by which xarray would change values"
+#: Parts of warnings: ours, and those of xarray about units of times that have no meaning.
+_ALLOWED = (_LEFT_OUT, "ComplexWarning", "Ambiguous reference date")
 _AXES = {"I": "x", "J": "y", "K": None}
 
 
@@ -120,7 +122,7 @@ def difference_of_draw(seed: int, folder: Path, doors: Mapping[str, Door]) -> st
             return f"{name}: {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
     said = [str(one.message) for one in caught if str(one.message).startswith(_LEFT_OUT)]
     others = [f"{one.category.__name__}: {one.message}" for one in caught]
-    others = [one for one in others if _LEFT_OUT not in one and "ComplexWarning" not in one]
+    others = [one for one in others if not any(text in one for text in _ALLOWED)]
     # Of files xarray tells by itself.
     if others and source is drawn.dataset:
         return f"{name}: a warning: {others[0]}"

@@ -145,6 +145,8 @@ def _bounds(dataset: xr.Dataset, variable: Any) -> tuple[str, ...]:
 
 def _hidden(attributes: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the attributes of a dataset that xarray does not show when it opens a store."""
+    if not attributes:
+        return ()
     store = ZARR.storage.MemoryStore()
     plain = {name: json_form(value) for name, value in attributes.items()}
     _XARRAY.Dataset(attrs=plain).to_zarr(store, zarr_format=3, consolidated=False)

@@ -10,7 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import xarray as xr
 
@@ -66,7 +66,7 @@ def _undecodable(plain: xr.Dataset) -> dict[str, Any]:
 
 
 def _is_decodable(plain: xr.Dataset, *names: str) -> bool:
-    variables = {name: plain.variables[name].copy() for name in names}
+    variables = {name: cast("Any", plain).variables[name].copy() for name in names}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
