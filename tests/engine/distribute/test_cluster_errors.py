@@ -293,3 +293,11 @@ def test_a_script_that_starts_processes_anew_in_each_of_them(tmp_path: Path) -> 
         " to start. New processes run the script again that starts them: put what it does under"
         " if __name__ == '__main__':, or start a cluster before and name its address."
     )
+
+
+def test_a_worker_that_kept_most_of_its_memory_still_takes_small_blocks() -> None:
+    client: Any = MadeUp("a")
+    client.workers["a"] |= {"memory_limit": 10**9, "metrics": {"memory": 9 * 10**8}}
+    assert ClusterPool(client).memory == 5 * 10**7
+    client.workers["a"]["metrics"] = {"memory": 10**8}
+    assert ClusterPool(client).memory == 65 * 10**7

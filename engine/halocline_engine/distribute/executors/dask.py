@@ -74,6 +74,7 @@ _dd: Any = cast(Any, distributed)
 
 # Dask pauses a worker of others at 80 % of its limit.
 _SHARE = 0.75
+_LEAST_SHARE = 0.05
 _CONNECT_SECONDS = 15
 _TELL_SECONDS = 5.0
 # Processes of this machine talk to each other only, on ports that the system chooses.
@@ -426,7 +427,11 @@ class _Processes(_dd.SpecCluster):
 
 
 def _free(worker: Mapping[str, Any], workers: int) -> int:
-    """Return the bytes that a worker may still take."""
+    """Return the bytes that a worker may still take.
+
+    One that has kept much of earlier work may take a little nevertheless: else it would refuse
+    everything for ever, as nobody would start it anew.
+    """
     limit = int(worker.get("memory_limit") or 0) or host_memory() // workers
     used = int(worker.get("metrics", {}).get("memory", 0))
-    return max(0, int(limit * _SHARE) - used)
+    return max(int(limit * _LEAST_SHARE), int(limit * _SHARE) - used)
