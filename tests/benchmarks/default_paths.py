@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import tempfile
 import time
@@ -67,7 +68,7 @@ class Job:
     @property
     def mebibytes(self) -> float:
         """Size of one of its arrays."""
-        return float(np.prod(self.shape)) * np.dtype(self.dtype).itemsize / 2**20
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize / 2**20
 
 
 @dataclass(frozen=True)
@@ -91,19 +92,23 @@ def drawn(rng: np.random.Generator, most_mib: float, sources: list[str], workers
     """Draw a job."""
     kind = str(rng.choice(["five", "sweep", "tridiagonal"], p=[0.6, 0.15, 0.25]))
     dtype = str(rng.choice(["float32", "float64"]))
-    size = int(2.0 ** rng.uniform(12, np.log2(most_mib * 2**20 / np.dtype(dtype).itemsize)))
+    most = math.log2(most_mib * 2**20 / np.dtype(dtype).itemsize)
+    size = int(2.0 ** float(rng.uniform(12, most)))
     if kind == "tridiagonal":
         batch = int(rng.choice([1, 1, 4]))
         dims, shape = ("m", "z"), (batch, max(8, size // batch))
     else:
-        dims, parts = ("y", "x"), (1.0, float(rng.uniform(0.5, 2)))
+        dims: tuple[str, ...] = ("y", "x")
+        parts: tuple[float, ...] = (1.0, float(rng.uniform(0.5, 2)))
         if kind == "sweep" or rng.random() < 0.3:
             dims, parts = ("z", *dims), (0.2, *parts)
         if rng.random() < 0.2:
             dims, parts = ("time", *dims), (0.1, *parts)
-        each = (size / np.prod(parts)) ** (1 / len(parts))
+        each = (size / math.prod(parts)) ** (1 / len(parts))
         shape = tuple(max(4, int(each * part)) for part in parts)
-        order = rng.permutation(len(dims)) if rng.random() < 0.2 else np.arange(len(dims))
+        order = list[int](range(len(dims)))
+        if rng.random() < 0.2:
+            rng.shuffle(order)
         dims = tuple(dims[at] for at in order)
         shape = tuple(shape[at] for at in order)
     steps = 1 if kind != "five" else int(rng.choice([1, 1, 2, 16]))

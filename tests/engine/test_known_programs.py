@@ -42,7 +42,8 @@ def test_a_text_alone_is_compiled_once(tmp_path: Path) -> None:
 )
 def test_one_that_is_read_otherwise_is_another(how: dict[str, Any]) -> None:
     first = compile_program(PLAIN, target="reference")
-    assert compile_program(PLAIN, **{"target": "reference", **how}) is not first
+    otherwise: dict[str, Any] = {"target": "reference", **how}
+    assert compile_program(PLAIN, **otherwise) is not first
 
 
 def test_values_of_the_caller_are_looked_at_each_time() -> None:

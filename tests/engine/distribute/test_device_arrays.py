@@ -137,7 +137,7 @@ def test_workers_write_results_of_passes_into_the_memory_of_the_caller(
 ) -> None:
     """No store is between, which would have to be written and read."""
     on_host = xr.Dataset({"u": (("y", "x"), VALUES)})
-    how = {**HOW, "steps": steps, "target": "cpu", "mode": mode, "chunks": {"y": 4}}
+    how: dict[str, Any] = {**HOW, "steps": steps, "target": "cpu", "mode": mode, "chunks": {"y": 4}}
     how |= {} if steps > 1 else {"feedback": None}
     wanted = run(FIVE, on_host, **how)["v"].values
     monkeypatch.setattr(launch, "in_memory_copy", None)

@@ -32,7 +32,7 @@ def both(u: Field[float], v: Field[float], w: Field[IJ, float]):
     with computation(FORWARD), interval(0, 1):
         w = 2.0 * v
 """
-SIDES = ({"x": "periodic", "y": "edge"}, {"x": "periodic"}, {})
+SIDES: tuple[dict[str, str], ...] = ({"x": "periodic", "y": "edge"}, {"x": "periodic"}, {})
 
 
 @pytest.fixture
@@ -40,18 +40,18 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Let all variables lie on a device of some bytes, whose arrays are those of the host."""
     found = {"bytes": 1 << 30}
     cores = TARGETS["cpu"]
-    stand_ins: tuple[tuple[Any, str, Any], ...] = (
-        (plan_events, "is_on_device", lambda _data, _name: True),
-        (local, "device_bytes", lambda: found["bytes"]),
-        (resident_work, "own_stream", contextlib.nullcontext),
-        (launch, "wait_for_all", lambda: None),
-        (passes, "wait_for_all", lambda: None),
-        (results, "new_array", np.empty),
-        (blocks_work, "brought", lambda values: values),
-        (blocks_work, "new_array", np.empty),
-    )
-    for module, name, stand_in in stand_ins:
-        monkeypatch.setattr(module, name, stand_in)
+
+    def there(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(plan_events, "is_on_device", there)
+    monkeypatch.setattr(local, "device_bytes", lambda: found["bytes"])
+    monkeypatch.setattr(resident_work, "own_stream", contextlib.nullcontext)
+    monkeypatch.setattr(launch, "wait_for_all", lambda: None)
+    monkeypatch.setattr(passes, "wait_for_all", lambda: None)
+    monkeypatch.setattr(results, "new_array", np.empty)
+    monkeypatch.setattr(blocks_work, "brought", np.asarray)
+    monkeypatch.setattr(blocks_work, "new_array", np.empty)
     object.__setattr__(cores, "on_device", True)
     yield found
     object.__setattr__(cores, "on_device", False)

@@ -267,7 +267,9 @@ def _plan(
     )
     supply = replace(Supply.of(pool, checked.compiled.target), memory=memory - here)
     if on_device and supply.device is not None:
-        supply = replace(supply, device=supply.device - sizes.result)
+        # What a block reads and writes lies on the device as well.
+        half = max(1, (supply.device - sizes.result) // 2)
+        supply = replace(supply, device=half, memory=min(half, supply.memory))
     plan = make_plan(demand, supply)
     codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
     if slots and _direct_io(checked, options):
