@@ -13,7 +13,7 @@ from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from halocline_engine.errors import ArgumentError
 __all__ = [
     "MODES",
     "RESIDENT_MODES",
+    "PlainNumber",
+    "as_held",
     "by_name",
     "check_flags",
     "check_functions",
@@ -32,17 +34,84 @@ __all__ = [
     "names_by_name",
     "number",
     "place_of",
+    "plain_number",
     "several",
     "sizes_by_name",
     "source_of",
     "text",
     "types_by_name",
     "whole",
+    "written",
 ]
+
+PlainNumber: TypeAlias = bool | int | float
 
 #: Modes of all functions on datasets, and those of programs whose blocks may stay in memory.
 MODES = ("auto", "streamed")
 RESIDENT_MODES = (*MODES, "resident")
+
+
+def plain_number(given: object) -> PlainNumber | None:
+    """Return a number as Python's bool, int or float, or None for anything else.
+
+    Scalars of NumPy and arrays without dimensions, of any library, are numbers of their type.
+
+    >>> plain_number(np.float32(0.5)), plain_number(np.array(2)), plain_number("2")
+    (0.5, 2, None)
+    """
+    value: Any = given
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "dtype"):
+        if getattr(value.dtype, "kind", "") not in tuple("biuf") or np.ma.is_masked(value):
+            return None
+        value = value.item() if hasattr(value, "item") else np.asarray(value).item()
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if cast("Any", value) > 0 else -math.inf
+    if number == value or not math.isfinite(number):
+        return number
+    whole = int(cast("Any", value))
+    return whole if whole == value else number
+
+
+def as_held(number: PlainNumber, dtype: np.dtype[Any]) -> PlainNumber | None:
+    """Return a number as a type holds it, or None where it does not.
+
+    Whole numbers must be held exactly. Others are rounded in types of real numbers, but not to
+    infinity.
+
+    >>> [as_held(n, np.dtype("int8")) for n in (2.0, 2.5, 200)]
+    [2, None, None]
+    >>> [as_held(n, np.dtype("float32")) for n in (2, 2**24 + 1, 1e300)]
+    [2.0, None, None]
+    """
+    try:
+        exact = int(number) if dtype.kind in "iu" else number
+        with np.errstate(over="ignore"):
+            held = dtype.type(exact).item()
+    except (OverflowError, ValueError):
+        return None
+    if isinstance(number, float) and dtype.kind == "f":
+        return held if math.isfinite(held) or not math.isfinite(number) else None
+    return held if held == number else None
+
+
+def written(number: PlainNumber) -> str:
+    """Return a number as text that is never long.
+
+    >>> written(0.5), written(10**50), written(10**5000)
+    ('0.5', '100000000000000000...0000000000000000000', 'a whole number of 16610 bits')
+    """
+    try:
+        return reprlib.repr(number)
+    except ValueError:  # Python writes no longer numbers, as that takes long
+        return f"a whole number of {int(number).bit_length()} bits"
 
 
 def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
@@ -114,15 +183,16 @@ def sizes_by_name(argument: str, given: object) -> dict[str, int]:
     """Return whole numbers by dimension; who knows the dimensions checks how large they are."""
     example = "{'lat': 180, 'lon': 360}"
     found = by_name(argument, given, example)
+    sizes = {name: plain_number(size) for name, size in found.items()}
     for name, size in found.items():
-        if isinstance(size, bool) or not isinstance(size, Integral):
+        if type(sizes[name]) is not int:
             raise ArgumentError(
                 f"Argument '{argument}' must give a whole number along '{name}', got"
                 f" {_kind(size)} {_shown(size)}.",
                 hint=f"Write for example {argument}={example}, or leave it out: sizes are then"
                 " planned from memory.",
             )
-    return {name: int(size) for name, size in found.items()}
+    return cast("dict[str, int]", sizes)
 
 
 def text(argument: str, given: object, what: str) -> str:
@@ -175,23 +245,25 @@ def distinct(argument: str, given: object, example: str) -> list[str] | None:
 
 def whole(argument: str, given: object, least: int) -> int:
     """Return a whole number that is not too small."""
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+    number = plain_number(given)
+    if type(number) is not int or number < least:
         raise ArgumentError(
             f"Argument '{argument}' must be a whole number from {least}, got {_shown(given)}."
         )
-    return int(given)
+    return number
 
 
 def number(argument: str, given: object, what: str) -> float:
     """Return a number that is not a truth value; `what` says which, and who knows checks it."""
-    if isinstance(given, bool) or not isinstance(given, Real):
+    plain = plain_number(given)
+    if plain is None or isinstance(plain, bool):
         raise ArgumentError(
             f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}."
         )
     try:
-        return float(given)
+        return float(plain)
     except OverflowError:
-        return math.inf if cast("Any", given) > 0 else -math.inf
+        return math.inf if plain > 0 else -math.inf
 
 
 def check_flags(**given: object) -> None:
@@ -275,7 +347,7 @@ def _kind(given: object) -> str:
 
 def _shown(given: object) -> str:
     """Return how a value is written, cut where that is long."""
-    return reprlib.repr(given)
+    return written(given) if isinstance(given, int) else reprlib.repr(given)
 
 
 def literal_bits(given: int | Mapping[str, int]) -> tuple[int, int]:

@@ -76,15 +76,15 @@ WRONG_ARGUMENTS = {
         {"s": ...},
         "Stencil 'blend' lacks the argument 's'. Give all of a, b, s, c.",
     ),
-    "int for a float": (
-        {"c": 1},
-        "Scalar 'c' must be a 'float64', but is the int 1. Convert it first, for example with "
-        "numpy.float64(...).",
+    "int that a float rounds": (
+        {"c": 2**53 + 1},
+        "Scalar 'c' is 9007199254740993, which does not fit into a 'float64'. Give a number with "
+        "fewer digits, or float(...), which rounds it.",
     ),
-    "float for an int": (
-        {"n": 1.0},
-        "Scalar 'n' must be a 'int64', but is the float 1.0. Convert it first, for example with "
-        "numpy.int64(...).",
+    "fraction for an int": (
+        {"n": 2.5},
+        "Scalar 'n' is 2.5, which does not fit into a 'int64'. Give a whole number, or make the "
+        "parameter a 'float' in the program.",
     ),
     "bool for an int": (
         {"n": True},
@@ -92,9 +92,9 @@ WRONG_ARGUMENTS = {
         "numpy.int64(...).",
     ),
     "another NumPy scalar": (
-        {"c": np.float32(1.0)},
-        "Scalar 'c' must be a 'float64', but is a NumPy 'float32'. Convert it first, for example "
-        "with numpy.float64(...).",
+        {"c": np.complex64(1.0)},
+        "Scalar 'c' must be a 'float64', but is the complex64 np.complex64(1+0j). Convert it "
+        "first, for example with numpy.float64(...).",
     ),
     "an array for a scalar": (
         {"c": np.ones(1)},

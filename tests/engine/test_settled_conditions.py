@@ -180,7 +180,7 @@ def test_scalars_are_checked_as_before() -> None:
     made = stencil("cpu")
     called(made, arrays(), OUTCOMES[0])
     for wrong, words in (
-        ({"order": 1.5}, "Scalar 'order' must be a 'int64', but is the float 1.5."),
+        ({"order": 1.5}, "Scalar 'order' is 1.5, which does not fit into a 'int64'."),
         ({"order": None}, "Scalar 'order' must"),
         ({"wet": np.ones(3)}, "Scalar 'wet' must be a 'bool', but is an array."),
     ):

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
-import numpy as np
-
 from halocline_engine.analysis.named import near
+from halocline_engine.arguments import plain_number
 from halocline_engine.errors import BoundaryError
 
 __all__ = [
@@ -132,9 +131,9 @@ def _side(dim: str, spec: Any) -> Side:
         return Side(Kind(spec))
     if isinstance(spec, Mapping):
         mapping = cast("Mapping[str, Any]", spec)
-        value = mapping.get("constant")
-        if set(mapping) == {"constant"} and isinstance(value, bool | int | float | np.number):
-            return Side(Kind.CONSTANT, cast(float, value))
+        value = plain_number(mapping.get("constant"))
+        if set(mapping) == {"constant"} and value is not None:
+            return Side(Kind.CONSTANT, value)
     words = ", ".join(f"'{word.value}'" for word in _WORDS)
     raise BoundaryError(
         f"The boundary of '{dim}' must be one of {words} or {{'constant': number}}, got {spec!r}.",

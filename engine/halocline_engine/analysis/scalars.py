@@ -3,79 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import numpy as np
 
 from halocline_engine.analysis.named import check_scalars, given_scalars
+from halocline_engine.arguments import PlainNumber, as_held, plain_number, written
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.nodes import Program, Scalar
 from halocline_engine.ir.types import DType
 
 __all__ = ["scalar_value", "scalars_of"]
 
-_Value: TypeAlias = bool | int | float
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
-def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, _Value]:
-    """Return the value of every scalar; a whole number will do where a float is expected."""
+def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, PlainNumber]:
+    """Return the value of every scalar of a program."""
     check_scalars(program, given)
-    values: dict[str, _Value] = {}
-    for scalar in given_scalars(program):
-        name = scalar.name
-        value = given.get(name, scalar.default)
-        if scalar.dtype.is_float and isinstance(value, int) and not isinstance(value, bool):
-            value = _as_float(name, value)
-        values[name] = scalar_value(scalar, value)
-    return values
+    return {
+        scalar.name: scalar_value(scalar, given.get(scalar.name, scalar.default))
+        for scalar in given_scalars(program)
+    }
 
 
-def _as_float(name: str, value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ArgumentError(
-            f"Scalar '{name}' has {value.bit_length()} bits, which are more than a float holds.",
-            hint="Give it as a number of another magnitude.",
-        ) from error
+def scalar_value(scalar: Scalar, value: object) -> PlainNumber:
+    """Return a scalar argument as the Python number that its type holds.
 
-
-def scalar_value(scalar: Scalar, value: object) -> _Value:
-    """Return a scalar argument as a Python number that its dtype holds exactly as it will be used.
-
-    A Python bool, int or float fits any dtype of its kind; a NumPy scalar must have the dtype.
+    Numbers of any library fit where `as_held` takes them, truth values only a `bool`.
     """
     if type(value) is float and scalar.dtype.is_float:
-        return value if scalar.dtype is DType.FLOAT64 else float(np.float32(value))
+        if scalar.dtype is DType.FLOAT64:
+            return value
+        if abs(value) <= _LARGEST_FLOAT32:
+            return float(np.float32(value))
     dtype = np.dtype(scalar.dtype.value)
-    own: object = getattr(value, "dtype", None)
-    if own is not None:
-        fits = isinstance(value, np.generic) and own == dtype
-        got = f"a NumPy '{own}'" if isinstance(value, np.generic) else "an array"
-    else:
-        kinds = {DType.BOOL: bool, DType.FLOAT32: float, DType.FLOAT64: float}
-        fits = type(value) is kinds.get(scalar.dtype, int)
-        got = f"the {type(value).__name__} {value!r}"[:60]
-    if not fits:
-        raise ArgumentError(
-            f"Scalar '{scalar.name}' must be a '{dtype}', but is {got}.",
-            hint=_as_scalar(cast("object", value), dtype),
-        )
-    number = cast("_Value", value)
-    if scalar.dtype.is_integer:
-        limits = np.iinfo(dtype)
-        if not limits.min <= int(number) <= limits.max:
-            raise ArgumentError(
-                f"Scalar '{scalar.name}' is {number}, which does not fit into a '{dtype}'.",
-                hint=f"Use a number from {limits.min} to {limits.max}.",
-            )
-    return cast("_Value", dtype.type(number).item())
+    number = plain_number(value)
+    if number is None or isinstance(number, bool) is not (scalar.dtype is DType.BOOL):
+        raise _wrong_kind(scalar, value, dtype)
+    held = as_held(number, dtype)
+    if held is None:
+        raise _not_held(scalar, number, dtype)
+    return held
 
 
-def _as_scalar(value: object, dtype: np.dtype[Any]) -> str:
-    """Return how to give a value as a scalar of a dtype."""
-    if isinstance(value, str):
-        return "Give a number; units and expressions are not read."
+def _wrong_kind(scalar: Scalar, value: object, dtype: np.dtype[Any]) -> ArgumentError:
     if getattr(value, "ndim", 0):
-        return "Give one number; one that differs from point to point is a field."
-    return f"Convert it first, for example with numpy.{dtype.name}(...)."
+        got, hint = "an array", "Give one number; one that differs from point to point is a field."
+    else:
+        got = f"the {type(value).__name__} {value!r}"[:60]
+        hint = f"Convert it first, for example with numpy.{dtype.name}(...)."
+    if isinstance(value, str):
+        hint = "Give a number; units and expressions are not read."
+    return ArgumentError(f"Scalar '{scalar.name}' must be a '{dtype}', but is {got}.", hint=hint)
+
+
+def _not_held(scalar: Scalar, number: PlainNumber, dtype: np.dtype[Any]) -> ArgumentError:
+    if dtype.kind == "f" and isinstance(number, int):
+        hint = "Give a number with fewer digits, or float(...), which rounds it."
+    elif dtype.kind == "f":
+        hint = f"Use a number up to {np.finfo(dtype).max}, or another type in the program."
+    elif isinstance(number, float):
+        hint = "Give a whole number, or make the parameter a 'float' in the program."
+    else:
+        limits = np.iinfo(dtype)
+        hint = f"Use a number from {limits.min} to {limits.max}."
+    return ArgumentError(
+        f"Scalar '{scalar.name}' is {written(number)}, which does not fit into a '{dtype}'.",
+        hint=hint,
+    )

@@ -1,5 +1,6 @@
 """Gather and scatter on datasets, by arrays of indices."""
 
+import reprlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 import xarray as xr
 
-from halocline_engine.arguments import number, text, whole
+from halocline_engine.arguments import as_held, plain_number, text, whole, written
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import native, open_source
 from halocline_engine.datasets.variables import named_variable
@@ -291,16 +292,16 @@ def _replaced(rest: Sequence[str], place: int, new: Sequence[str]) -> tuple[str,
 
 def _filling(dtype: np.dtype[Any], fill: float | None) -> Any:
     """Return what stands where nothing is moved."""
-    if fill is not None and not isinstance(fill, (bool, np.bool)):
-        number("fill", fill, f"a value of type '{dtype}'")
     if fill is None:
         if dtype.kind in "mM":
             return np.array("NaT", dtype)
         return dtype.type(np.nan) if dtype.kind in "fc" else np.zeros((), dtype)[()]
-    if dtype.kind in "fc":
-        return dtype.type(fill)
-    if dtype.kind in "biu" and fill == fill and int(fill) == fill:
-        limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        if limits[0] <= fill <= limits[1]:
-            return dtype.type(fill)
-    raise ArgumentError(f"Argument 'fill' must be a value of type '{dtype}', got {fill!r}.")
+    plain = plain_number(fill)
+    if plain is not None and dtype.kind == "c":
+        return dtype.type(plain)
+    held = None if plain is None or dtype.kind not in "biuf" else as_held(plain, dtype)
+    if held is None:
+        kind = f"the {type(fill).__name__} "
+        got = written(plain) if plain is not None else kind + reprlib.repr(fill)
+        raise ArgumentError(f"Argument 'fill' must be a value of type '{dtype}', got {got}.")
+    return dtype.type(held)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from halocline.errors import ArgumentError
 from halocline.inputs.values import dtype_name, numbers, plain_externals
+from halocline_engine.arguments import plain_number
 
 __all__ = ["CHECKS", "by_name", "flag", "limited", "names", "place", "plain", "seconds", "text"]
 
@@ -142,7 +142,8 @@ def _rule(rule: Any) -> Any:
     """Return a rule, or one for each side, with Python's numbers."""
     if isinstance(rule, Mapping):
         return {side: _rule(each) for side, each in cast("Mapping[str, Any]", rule).items()}
-    return cast("Any", rule).item() if isinstance(rule, np.generic) else rule
+    number = plain_number(rule)
+    return rule if number is None else number
 
 
 def _axis(argument: str, given: Any) -> str | dict[str, str]:
@@ -166,16 +167,17 @@ def _name_or_names(argument: str, given: Any) -> str | list[str]:
 
 
 def _whole(argument: str, given: Any) -> int:
-    if isinstance(given, bool | np.bool_) or not isinstance(given, Integral):
+    number = plain_number(given)
+    if type(number) is not int:
         raise _wrong(argument, "a whole number", given)
-    return int(given)
+    return number
 
 
 def _number(argument: str, given: Any) -> Any:
-    plain = cast("Any", given).item() if isinstance(given, np.generic) else given
-    if isinstance(plain, bool) or not isinstance(plain, Real):
+    number = plain_number(given)
+    if number is None or isinstance(number, bool):
         raise _wrong(argument, "a number", given)
-    return plain
+    return number
 
 
 def _wrong(argument: str, expected: str, given: Any) -> ArgumentError:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from halocline.errors import ArgumentError
+from halocline_engine.arguments import plain_number
 
 __all__ = ["dtype_name", "numbers", "plain_externals"]
 
@@ -17,11 +18,11 @@ __all__ = ["dtype_name", "numbers", "plain_externals"]
 def numbers(
     argument: str, values: Mapping[str, Any] | None
 ) -> dict[str, bool | int | float] | None:
-    """Turn NumPy numbers into Python's; raise ArgumentError for what is no number."""
+    """Turn numbers of any library into Python's; raise ArgumentError for what is no number."""
     plain: dict[str, bool | int | float] = {}
     for key, value in (values or {}).items():
-        number = cast("Any", value).item() if isinstance(value, np.generic) else value
-        if not isinstance(number, bool | int | float):
+        number = plain_number(value)
+        if number is None:
             raise ArgumentError(
                 f"The value of '{key}' in '{argument}' must be a number, got "
                 f"'{type(cast('object', value)).__name__}'.",
@@ -50,7 +51,8 @@ def plain_externals(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
         elif hasattr(value, "axis") and hasattr(value, "index"):
             axis = getattr(value.axis, "name", value.axis)
             held[key] = {"axis": axis, "index": value.index, "offset": getattr(value, "offset", 0)}
-        kind = str(cast("Any", value).dtype) if isinstance(value, np.generic) else "float64"
+        one = cast("Any", value)
+        kind = "float64" if plain_number(one) is None else str(getattr(one, "dtype", "float64"))
         if kind not in ("bool", "int64", "float64"):
             raise ArgumentError(
                 f"The value of '{key}' in 'externals' is '{kind}', a type that JSON "

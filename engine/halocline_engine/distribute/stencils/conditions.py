@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from halocline_engine.analysis.boundaries import OPEN, Kind, Side, sides_of, unknown_dimension
+from halocline_engine.arguments import as_held, written
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.distribute.grid.boundary import Line, Reach, computed
 from halocline_engine.distribute.grid.geometry import Reaches
@@ -100,23 +99,11 @@ def _check_type(dim: str, use: FieldUse, side: Side) -> None:
             f"Field '{use.name}' is {use.dtype}, so it cannot be extrapolated along '{dim}'.",
             hint="Use 'edge'.",
         )
-    if side.kind is Kind.CONSTANT and not _holds(dtype, side.value):
+    if side.kind is Kind.CONSTANT and as_held(side.value, dtype) is None:
         raise BoundaryError(
-            f"Field '{use.name}' is {use.dtype}, which has no value {reprlib.repr(side.value)} for"
+            f"Field '{use.name}' is {use.dtype}, which has no value {written(side.value)} for"
             f" the boundary of '{dim}'."
         )
-
-
-def _holds(dtype: np.dtype[Any], value: float) -> bool:
-    """Whether a type has a value; one of floats may be rounded, but not to something infinite."""
-    try:
-        with np.errstate(over="ignore"):
-            made = dtype.type(value)
-    except (OverflowError, ValueError):
-        return False
-    if dtype.kind == "f":
-        return bool(np.isfinite(made)) or not math.isfinite(value)
-    return bool(made == value)
 
 
 def _known(grid: Grid) -> str:

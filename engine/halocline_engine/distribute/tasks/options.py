@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from halocline_engine.arguments import plain_number
 from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError
@@ -110,28 +108,32 @@ class Options:
         return min(int(there * self.share), most)
 
     def __post_init__(self) -> None:
-        """Refuse what is no whole number, or too small, and what is neither True nor False."""
+        """Refuse values that options cannot have; numbers become Python's."""
         for name, least in _LEAST.items():
-            given: Any = getattr(self, name)
-            whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-            if given is not None and not (whole and given >= least):
+            given = getattr(self, name)
+            number = plain_number(given)
+            if given is None or (type(number) is int and number >= least):
+                object.__setattr__(self, name, number)
+            else:
                 raise ArgumentError(
                     f"Option '{name}' must be a whole number from {least}, got {given!r}.",
                     hint="Leave it out.",
                 )
-        part: Any = self.share
-        if not isinstance(part, (int, float, np.number)) or not 0 < part <= 1:
+        share = plain_number(self.share)
+        if share is None or not 0 < share <= 1:
             raise ArgumentError(
-                f"Option 'share' must be a number above 0 and up to 1, got {part!r}.",
+                f"Option 'share' must be a number above 0 and up to 1, got {self.share!r}.",
                 hint="Leave it out.",
             )
-        seconds: Any = self.checkpoint_seconds
-        number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
-        if seconds is not None and not (number and seconds > 0):
+        object.__setattr__(self, "share", share)
+        seconds = self.checkpoint_seconds
+        number = plain_number(seconds)
+        if seconds is not None and (number is None or isinstance(number, bool) or number <= 0):
             raise ArgumentError(
                 f"Option 'checkpoint_seconds' must be a number above 0, got {seconds!r}.",
                 hint="Leave it out.",
             )
+        object.__setattr__(self, "checkpoint_seconds", number)
         for name in ("compressed", "direct_io", "device_decoding"):
             given = getattr(self, name)
             if not (isinstance(given, bool) or (given is None and name != "compressed")):

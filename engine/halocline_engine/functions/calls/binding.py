@@ -18,6 +18,7 @@ from halocline_engine.analysis.aliasing import may_share
 from halocline_engine.analysis.named import given_scalars
 from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import Signature
+from halocline_engine.arguments import plain_number
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
 from halocline_engine.backends.targets import TARGETS
@@ -307,9 +308,9 @@ def _point(field: Field, asked: object) -> Point:
     """Return an origin along I, J and K; it is 0 along axes that the field does not have."""
     if asked is None:
         return (0, 0, 0)
-    level = isinstance(cast("Any", asked), (int, np.integer))
-    values: tuple[object, ...] = (0, 0, asked) if level else _values(asked)
-    numbers = [int(cast("int", v)) for v in values if _is_size(v)]
+    level = plain_number(asked)
+    values: tuple[object, ...] = _values(asked) if level is None else (0, 0, level)
+    numbers = _sizes(values)
     if len(numbers) != len(values) or len(numbers) not in (3, len(field.axes)):
         sizes = "3" if len(field.axes) == 3 else f"{len(field.axes)} or 3"
         raise ArgumentError(
@@ -333,14 +334,16 @@ def _values(given: object) -> tuple[object, ...]:
         return (given,)
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and int(cast("int", value)) >= 0
+def _sizes(values: Sequence[object]) -> list[int]:
+    """Return the whole numbers among some values that are not negative."""
+    numbers = [plain_number(value) for value in values]
+    return [number for number in numbers if type(number) is int and number >= 0]
 
 
 def _domain(domain: Sequence[int]) -> Point:
     """Return a domain that was asked for."""
     values = _values(domain)
-    sizes = [int(cast("int", n)) for n in values if _is_size(n)]
+    sizes = _sizes(values)
     if len(sizes) != 3 or len(values) != 3:
         raise ArgumentError(
             f"The domain must be 3 whole numbers that are not negative, but is {domain!r}.",
