@@ -69,7 +69,7 @@ def check_result_names(names: Sequence[str], taken: Collection[str] = ()) -> Non
         if not name.isidentifier() or name in taken:
             raise ArgumentError(
                 f"The result '{name}' must have a new name that is an identifier.",
-                hint="The dataset has a variable of that name."
+                hint="The program reads a variable of that name, or it is a coordinate."
                 if name in taken
                 else "Give it a name like 'tendency'.",
             )

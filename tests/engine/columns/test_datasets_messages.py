@@ -33,9 +33,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "There is no variable 'aa', which 'fields' names. Did you mean 'a'?",
     ),
     "name": (
-        {"text": "2.0 * a", "scalars": {}, "name": "f"},
-        "The result 'f' must have a new name that is an identifier. The dataset has a variable of"
-        " that name.",
+        {"text": "2.0 * a", "scalars": {}, "name": "z"},
+        "The result 'z' must have a new name that is an identifier. The program reads a variable"
+        " of that name, or it is a coordinate.",
+    ),
+    "read-before": (
+        {"text": "g = 2.0 * g", "scalars": {}},
+        "line 1, column 11: 'g' is read before the line that defines it.\ng = 2.0 * g\n"
+        "          ^\nCall the line's value otherwise, such as 'new_g', to read the variable.",
     ),
     "nothing": (
         {"text": "b * 2.0"},
@@ -242,13 +247,13 @@ def test_messages_of_grids(change: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_bands_do_not_replace_variables() -> None:
-    dataset = columns().assign(matrix_lower=0.0)
+def test_bands_do_not_replace_coordinates() -> None:
+    dataset = columns().assign_coords(matrix_lower=0.0)
     with pytest.raises(he.ArgumentError) as caught:
         he.column_matrix("GradientC2F(bottom=SetValue(0.0), top=SetValue(0.0))(a)", dataset, of="a")
     assert str(caught.value) == (
-        "The result 'matrix_lower' must have a new name that is an identifier. The dataset has a"
-        " variable of that name."
+        "The result 'matrix_lower' must have a new name that is an identifier. The program reads a"
+        " variable of that name, or it is a coordinate."
     )
 
 

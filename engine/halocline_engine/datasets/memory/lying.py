@@ -41,8 +41,8 @@ def cells_in(sink: Sink, name: str, region: Region) -> Any:
         case ReachedArrays():
             return sink.part(name, region)
         case SharedArrays():
-            return sink.arrays[name].values(writable=True)[region]
+            return sink.arrays[name].values(writable=True)[(*region, ...)]
         case ArraySink():
-            return sink.arrays[name][region]
+            return sink.arrays[name][(*region, ...)]
         case _:
             return None

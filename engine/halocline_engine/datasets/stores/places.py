@@ -44,5 +44,5 @@ class PlaceSource:
 def place_in(sink: Sink, index: int) -> Sink:
     """Return one place of a sink: views of its arrays, where it has arrays of this process."""
     if isinstance(sink, ArraySink):
-        return ArraySink({name: array[index] for name, array in sink.arrays.items()})
+        return ArraySink({name: array[index, ...] for name, array in sink.arrays.items()})
     return PlaceSink(sink, index)

@@ -160,8 +160,8 @@ class Arrays:
     arrays: Mapping[str, NDArray[Any]]
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return a view of a region."""
-        return self.arrays[name][region]
+        """Return a view of a region, also of an array without dimensions."""
+        return self.arrays[name][(*region, ...)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

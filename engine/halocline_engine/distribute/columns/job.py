@@ -121,13 +121,14 @@ def check_column(request: ColumnRequest, opened: Opened) -> CheckedColumn:
         name: Known(_dtype(dataset, variable), _place(dataset, variable, dims))
         for name, variable in chosen.items()
     }
-    taken = [str(name) for name in dataset.variables]
-    columns = _checked(request, syntax, known, taken)
+    columns = _checked(request, syntax, known, [str(name) for name in dataset.variables])
     grid = column_grid(dataset, dims, request.heights, periodic=periodic)
     dtype = _float_type(request.dtype, known.values())
     program, places, bands = _lowered(request, columns, grid, dtype)
-    check_result_names(list(places), taken)
     variables = {**chosen, **grid.variables}
+    # In a sequence, a result of the step before has the name of one of this step.
+    taken = {*dataset.coords, *dataset.dims, *variables.values(), *chosen}
+    check_result_names(list(places), {str(name) for name in taken})
     read = [variables[field.name] for field in program.fields if field.name in variables]
     complete = cast("Any", dataset).assign_coords(dict(grid.coordinates))
     return CheckedColumn(
@@ -182,13 +183,13 @@ def _chosen(request: ColumnRequest, dataset: xr.Dataset, syntax: ColumnSyntax) -
 
 
 def _checked(
-    request: ColumnRequest, syntax: ColumnSyntax, known: Mapping[str, Known], taken: Sequence[str]
+    request: ColumnRequest, syntax: ColumnSyntax, known: Mapping[str, Known], there: Sequence[str]
 ) -> Columns:
-    check_result_names(shown_results(syntax, request.name), taken)
+    check_result_names(shown_results(syntax, request.name))
     columns = check_columns(syntax, known, request.scalars, request.name)
     check_scalars(syntax, request.scalars)
     if not any(isinstance(item, Leaf) for item in columns.items):
-        raise no_variable(taken)
+        raise no_variable(there)
     return columns
 
 

@@ -62,7 +62,8 @@ def check_columns(
     `name` is what the value of a bare expression is called; names that begin with "_" are no
     results. Raises ProgramError, with line, column and excerpt.
     """
-    checker = _Checker(variables, tuple(scalars))
+    defined = frozenset(output.name or name for output in syntax.outputs)
+    checker = _Checker(variables, tuple(scalars), defined)
     try:
         results: list[Result] = []
         for output in syntax.outputs:
@@ -92,6 +93,7 @@ class _Checker:
 
     variables: Mapping[str, Known]
     scalars: tuple[str, ...]
+    defined: frozenset[str]
     items: list[Item] = field(default_factory=list[Item])
     numbers: dict[Item, int] = field(default_factory=dict[Item, int])
     names: dict[str, int] = field(default_factory=dict[str, int])
@@ -177,6 +179,10 @@ class _Checker:
         if name in OPERATORS or name in FOLDS or name in CONDITIONS:
             message = f"'{name}' is not a value."
             raise fault(SyntaxRuleError, place, "columns", message, _usage(name))
+        if name in self.defined:
+            message = f"'{name}' is read before the line that defines it."
+            hint = f"Call the line's value otherwise, such as 'new_{name}', to read the variable."
+            raise fault(NameRuleError, place, "names", message, hint)
         message = f"'{name}' is neither a variable of the dataset, a scalar nor an earlier line."
         known = [*self.variables, *self.scalars, *self.names]
         hint = nearest(name, known) or "Pass a number as scalars={...}, or add the variable."
