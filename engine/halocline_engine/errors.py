@@ -17,6 +17,7 @@ HaloclineError
 │   ├── DatasetError       a dataset does not exist or cannot be read
 │   └── OutputError        the result cannot be written where it was asked for
 ├── CapacityError          too big for here: needed and available bytes
+├── DivergenceError        values became infinite or NaN: take smaller steps, or other data
 ├── CancelledError         someone asked for the end
 ├── DeviceError            this device failed; another may do
 │   └── ClusterError       no worker or no scheduler is there; the work itself is not at fault
@@ -41,6 +42,7 @@ __all__ = [
     "DatasetError",
     "DependenceError",
     "DeviceError",
+    "DivergenceError",
     "FieldError",
     "HaloclineError",
     "InternalError",
@@ -210,6 +212,12 @@ class CapacityError(HaloclineError):
         super().__init__(message, hint=hint)
         self.needed = needed
         self.available = available
+
+
+class DivergenceError(HaloclineError):
+    """The values of a run became infinite or NaN; smaller steps or other data may help."""
+
+    code = "divergence"
 
 
 class CancelledError(HaloclineError):

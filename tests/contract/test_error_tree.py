@@ -35,6 +35,7 @@ CODES = {
     "DatasetError": "dataset",
     "OutputError": "output",
     "CapacityError": "capacity",
+    "DivergenceError": "divergence",
     "CancelledError": "cancelled",
     "DeviceError": "device",
     "ClusterError": "cluster",

@@ -17,6 +17,7 @@ HaloclineError
 │   ├── DatasetError       a dataset does not exist or cannot be read
 │   └── OutputError        the result cannot be written where it was asked for
 ├── CapacityError          too big for the service: needed and available bytes
+├── DivergenceError        values became infinite or NaN: take smaller steps, or other data
 ├── CancelledError         someone dismissed the job
 ├── DeviceError            a device failed; the same job may succeed again
 │   └── ClusterError       the service's workers are away; the job itself is not at fault
@@ -56,6 +57,7 @@ __all__ = [
     "DatasetError",
     "DependenceError",
     "DeviceError",
+    "DivergenceError",
     "FieldError",
     "ForbiddenError",
     "HaloclineError",
@@ -252,6 +254,12 @@ class CapacityError(HaloclineError):
         self.available = _number(problem, "available")
 
 
+class DivergenceError(HaloclineError):
+    """The values of a run became infinite or NaN; smaller steps or other data may help."""
+
+    code = "divergence"
+
+
 class CancelledError(HaloclineError):
     """Someone dismissed the job."""
 
@@ -364,6 +372,7 @@ CODES: Mapping[str, type[HaloclineError]] = {
     "dataset": DatasetError,
     "output": OutputError,
     "capacity": CapacityError,
+    "divergence": DivergenceError,
     "cancelled": CancelledError,
     "device": DeviceError,
     "cluster": ClusterError,

@@ -110,8 +110,10 @@ def run(
     until : mapping, optional
         When the run may end before all steps are made: ``{'field': 'v', 'change': 'max', 'below':
         1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`, which feeds
-        an input, by at most so much anywhere; 'norm' is the square root of the sum of squares. The
-        result has the attributes `halocline_steps` and `halocline_change`.
+        an input, by at most so much anywhere; 'norm' is the square root of the sum of squares. NaN
+        that was there from the start counts for nothing; a value that was finite and is not any
+        more ends the run with a `DivergenceError`, unless ``'non_finite': 'ignore'``. The result
+        has the attributes `halocline_steps` and `halocline_change`.
     every : int, optional
         Steps between two snapshots: results are kept after so many steps, and so on, and after the
         last one. They lie along a first dimension 'step', whose coordinate says after how many.

@@ -64,6 +64,7 @@ class Until(Inputs):
     below: Annotated[float, Field(ge=0)]
     change: Literal["max", "norm"] = "max"
     every: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 100
+    non_finite: Literal["error", "ignore"] = "error"
 
 
 class StencilInputs(DatasetInputs):

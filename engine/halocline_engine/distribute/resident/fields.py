@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from halocline_engine.backends.base import Repetition, repetition
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import executable_of
 from halocline_engine.distribute.communicators.base import Communicator, agree
@@ -92,12 +93,12 @@ class RankFields:
             agree(self._communicator, ("ended", 0), here=True)
         self._halos.close()
 
-    def load(self) -> int:
-        """Read all blocks; return how many bytes."""
+    def load(self, sources: Sequence[tuple[str, Source, str]]) -> int:
+        """Read all blocks of fields, each from a source under a name; return how many bytes."""
         count = 0
         for index, block in self._blocks.items():
             fields = self._resident[index].fields
-            for name, source, variable in self._job.sources:
+            for name, source, variable in sources:
                 self._communicator.check()
                 count += load_field(self._job, fields, block, self._wraps, name, source, variable)
         return count
@@ -120,9 +121,9 @@ class RankFields:
         self._halos.check()
 
     @property
-    def blocks(self) -> list[ResidentBlock]:
-        """The blocks of this rank."""
-        return list(self._resident.values())
+    def blocks(self) -> list[tuple[Block, ResidentBlock]]:
+        """The blocks of this rank, and their fields."""
+        return [(block, self._resident[index]) for index, block in self._blocks.items()]
 
     def own(self, name: str) -> list[tuple[Block, NDArray[Any]]]:
         """Return the blocks' own cells of a field by now, in arrays that stay as they are."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.work import BoundProgram
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
@@ -44,7 +45,8 @@ class RankJob(BoundProgram):
     `blocks` are those of each rank, which exchange halos every `bundle` steps, or, where several
     steps are made at once, after up to `deepest`. `done` of `steps` steps were made before. What is
     `saved` is written to the sink at the end, or at each place of a `series`. The job ends early
-    where `until` says so.
+    where `until` says so; `origin` is where the field that it measures was before the first step,
+    if steps were made before.
     """
 
     blocks: tuple[tuple[Block, ...], ...]
@@ -55,6 +57,7 @@ class RankJob(BoundProgram):
     target: str
     checkpoints: Checkpoints | None
     until: Until | None = None
+    origin: tuple[tuple[str, Source, str], ...] = ()
     series: Series | None = None
 
     @property

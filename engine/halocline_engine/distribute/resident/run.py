@@ -13,6 +13,7 @@ from typing import Any
 import xarray as xr
 
 from halocline_engine.datasets.stores.result import open_result
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.work import saved_results, sources_of
 from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.jobs.checkpoint import CheckpointTimes
@@ -107,9 +108,17 @@ class _Run:
             target=job.target,
             checkpoints=self._checkpoints(),
             until=job.until,
+            origin=self._origin(found),
             series=results.series,
         )
         return ResidentWork(rank_job)
+
+    def _origin(self, found: ResumePoint) -> tuple[tuple[str, Source, str], ...]:
+        """Return where what `until` measures was before the first step, if steps were made."""
+        until, uses = self.job.until, self.job.uses
+        if until is None or not found.steps_done:
+            return ()
+        return sources_of([use for use in uses if use.partner == until.field], self.job.source)
 
     def _checkpoints(self) -> Checkpoints | None:
         job = self.job

@@ -14,7 +14,7 @@ from halocline_engine.distribute.communicators.base import Communicator, Tell, a
 from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
 from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.fusing import best_bundle
-from halocline_engine.distribute.resident.measuring import changed, measure
+from halocline_engine.distribute.resident.measuring import Convergence
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.stretches import Stretch, Stretches
 from halocline_engine.distribute.tasks.events import Measured, StepsFinished
@@ -69,18 +69,29 @@ class ResidentWork:
         return replace(job, bundle=shared(communicator, ("bundle", 0), decide)["steps"])
 
 
+def _load(job: RankJob, fields: RankFields, convergence: Convergence | None) -> int:
+    """Read what the steps begin with, and remember where values are finite; return the bytes."""
+    count = 0
+    for sources in filter(None, (job.origin, job.sources)):
+        count += fields.load(sources)
+        if convergence is not None:
+            convergence.remember()
+    return count
+
+
 def _run(
     job: RankJob, fields: RankFields, communicator: Communicator, tell: Tell, watch: Stopwatch
 ) -> tuple[int, int]:
     """Load, make all steps, and save; return the bytes that were read and written."""
+    until = job.until
+    convergence = None if until is None else Convergence(until, fields.blocks, communicator)
     with watch.spending("reading"):
-        read = fields.load()
+        read = _load(job, fields, convergence)
     # Kernels that wait for halos begin when there is nothing else that ranks wait for.
     agree(communicator, ("loaded", 0), here=True)
     watch.end_interval()
     began_steps = time.perf_counter()
     with CheckpointWriter(job, fields, communicator, tell) as writer:
-        until = job.until
         cut = None if until is None else until.every
         stretches = Stretches(
             job.steps, job.done, job.bundle, job.checkpoints, writer, cut, job.series
@@ -98,8 +109,10 @@ def _run(
             if communicator.rank == 0:
                 seconds, halos = time.perf_counter() - began_steps, watch.total.halos
                 tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport, halos))
-            if until is not None and due:
-                change = measure(changed(fields.blocks, until.field), until, communicator, number)
+            if convergence is not None and (due or stretches.complete):
+                convergence.check(stretches.done, number)
+            if convergence is not None and until is not None and due:
+                change = convergence.change(number)
                 if communicator.rank == 0:
                     tell(Measured(stretches.done, job.steps, change, until.below))
                 if change <= until.below:

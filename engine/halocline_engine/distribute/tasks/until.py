@@ -14,7 +14,8 @@ __all__ = ["Until", "until_of"]
 
 _EXAMPLE = "{'field': 'v', 'change': 'max', 'below': 1e-6, 'every': 100}"
 _CHANGES = ("max", "norm")
-_KNOWN = ("field", "change", "below", "every")
+_NON_FINITE = ("error", "ignore")
+_KNOWN = ("field", "change", "below", "every", "non_finite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,15 @@ class Until:
     """A run ends when a step changes an output by so little.
 
     After `every` steps the change of the last one is measured: its largest absolute value, or the
-    square root of the sum of its squares. NaN counts for nothing.
+    square root of the sum of its squares. NaN counts for nothing. A value that was finite and is
+    not any more is an error, unless it is to be ignored.
     """
 
     field: str
     change: Literal["max", "norm"]
     below: float
     every: int
+    non_finite: Literal["error", "ignore"] = "error"
 
 
 def until_of(given: object) -> Until | None:
@@ -46,12 +49,8 @@ def until_of(given: object) -> Until | None:
             raise ArgumentError(
                 f"Argument 'until' has no '{name}'.", hint=f"Write for example until={_EXAMPLE}."
             )
-    change = told.get("change", "max")
-    if change not in _CHANGES:
-        raise ArgumentError(
-            f"The 'change' of argument 'until' must be 'max' or 'norm', got {change!r}.",
-            hint=f"Write for example until={_EXAMPLE}.",
-        )
+    change = _word(told, "change", _CHANGES)
+    non_finite = _word(told, "non_finite", _NON_FINITE)
     below = number("until['below']", told["below"], "a number")
     if not below >= 0 or math.isinf(below):
         raise ArgumentError(
@@ -59,4 +58,15 @@ def until_of(given: object) -> Until | None:
             hint=f"Write for example until={_EXAMPLE}.",
         )
     every = whole("until['every']", told.get("every", 100), 1)
-    return Until(str(told["field"]), change, below, every)
+    return Until(str(told["field"]), change, below, every, non_finite)
+
+
+def _word(told: Mapping[str, Any], name: str, words: tuple[str, str]) -> Any:
+    """Return one of two words, the first where none is given."""
+    word = told.get(name, words[0])
+    if not isinstance(word, str) or word not in words:
+        raise ArgumentError(
+            f"The '{name}' of argument 'until' must be '{words[0]}' or '{words[1]}', got {word!r}.",
+            hint=f"Write for example until={_EXAMPLE}.",
+        )
+    return word

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from halocline_engine.errors import NameRuleError, SyntaxRuleError, TypeRuleError
+from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.columns.calls import SIDES, listed, operator_of
 from halocline_engine.ir.columns.folds import FOLDS, Folds
 from halocline_engine.ir.columns.nodes import (
@@ -176,17 +176,8 @@ class _Checker:
         if name in self.variables:
             known = self.variables[name]
             return self.item(Leaf(name, known.dtype, known.at))
-        if name in OPERATORS or name in FOLDS or name in CONDITIONS:
-            message = f"'{name}' is not a value."
-            raise fault(SyntaxRuleError, place, "columns", message, _usage(name))
-        if name in self.defined:
-            message = f"'{name}' is read before the line that defines it."
-            hint = f"Call the line's value otherwise, such as 'new_{name}', to read the variable."
-            raise fault(NameRuleError, place, "names", message, hint)
-        message = f"'{name}' is neither a variable of the dataset, a scalar nor an earlier line."
         known = [*self.variables, *self.scalars, *self.names]
-        hint = nearest(name, known) or "Pass a number as scalars={...}, or add the variable."
-        raise fault(NameRuleError, place, "names", message, hint)
+        raise _no_value(name, place, known, is_defined=name in self.defined)
 
     def _negative(self, operator: str, operand: Node, place: Place) -> int:
         truth = operator == "not"
@@ -368,6 +359,20 @@ def _word(operator: Operator, option: Option) -> str:
     message = f"The option '{option.name}' is one of a few words, but this is {shown}."
     hint = nearest(word, operator.words) or f"It takes {listed(operator.words)}."
     raise fault(NameRuleError, given.place, "columns", message, hint)
+
+
+def _no_value(name: str, place: Place, known: Sequence[str], *, is_defined: bool) -> ProgramError:
+    """Return the error of a name that has no value where it is read."""
+    if name in OPERATORS or name in FOLDS or name in CONDITIONS:
+        message = f"'{name}' is not a value."
+        return fault(SyntaxRuleError, place, "columns", message, _usage(name))
+    if is_defined:
+        message = f"'{name}' is read before the line that defines it."
+        hint = f"Call the line's value otherwise, such as 'new_{name}', to read the variable."
+        return fault(NameRuleError, place, "names", message, hint)
+    message = f"'{name}' is neither a variable of the dataset, a scalar nor an earlier line."
+    hint = nearest(name, known) or "Pass a number as scalars={...}, or add the variable."
+    return fault(NameRuleError, place, "names", message, hint)
 
 
 def _usage(name: str) -> str:
