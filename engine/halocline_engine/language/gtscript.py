@@ -20,6 +20,7 @@ from halocline_engine.language.syntax import (
     Stencil,
     Syntax,
     Term,
+    Text,
 )
 from halocline_engine.language.terms import Reader
 
@@ -132,8 +133,33 @@ def _top(node: ast.stmt, reader: Reader, prefix: str = "") -> Iterator[Definitio
             for inner in body:
                 if isinstance(inner, ast.Assign | ast.AnnAssign | ast.ClassDef):
                     yield from _top(inner, reader, f"{full}.")
+            yield from _of_objects(node, full, reader)
         case _:
             yield from _binding(node, prefix, reader)
+
+
+def _of_objects(node: ast.ClassDef, name: str, reader: Reader) -> Iterator[Definition]:
+    """Yield the fields of a class as `name().`, and `name().x` where code sets an attribute `x`."""
+    place = reader.place(node)
+    fields = [
+        Text(one.target.id, place)
+        for one in node.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    ]
+    if fields:
+        yield Binding(f"{name}().", Pack(tuple(fields), place), place)
+    methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+    inner = [each for one in methods for each in ast.walk(one)]
+    set_there = {
+        each.attr
+        for each in inner
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+    }
+    for attribute in sorted(set_there):
+        message = f"The attribute '{attribute}' of '{name}' is set by code, which is not executed."
+        hint = "Give the object in 'externals', or make the attribute a constant of the class."
+        error = fault(NameRuleError, place, "names", message, hint)
+        yield Broken(f"{name}().{attribute}", False, False, error, place)
 
 
 def _is_computed(item: ast.withitem) -> bool:

@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from enum import Enum
 from numbers import Integral
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 from halocline_engine.errors import SourceError
 from halocline_engine.language.parsing import parsed
+from halocline_engine.language.python.uses import (
+    Reference,
+    chains,
+    locals_of,
+    outside,
+    references_of,
+)
 
 __all__ = ["LANGUAGE", "Collected", "Piece", "collect", "plain_function", "type_text"]
 
@@ -40,9 +47,6 @@ _NUMBERS = frozenset({"bool", "int8", "int16", "int32", "int64", "float32", "flo
 
 #: What a name means that the text of a program defines.
 _OF_TEXT = object()
-
-_Reference: TypeAlias = tuple[str, tuple[str, ...]]
-_Position: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,8 @@ class _Collector:
             self._renamed.setdefault(function, name)
         node, text, file, line = _definition(function)
         scope = _scope(function)
-        names: dict[_Reference, str] = {}
-        for root, attributes in _references(node):
+        names: dict[Reference, str] = {}
+        for root, attributes in references_of(node):
             if root in scope and scope[root] is not function:
                 found = self._add(root, attributes, scope[root], f"'{node.name}'")
                 if found != ".".join((root, *attributes)):
@@ -172,7 +176,7 @@ class _Collector:
             self._lines.setdefault(root, f"import {root}")
             return whole
         root, _ = self._named(root, value, user)
-        constant = member.value if isinstance(member, Enum) else member
+        constant = member.value if isinstance(member, Enum) else _attribute(value, path[0], member)
         text = _number(constant) or type_text(constant)
         if text is None:
             raise _unsupported(whole, member, user)
@@ -198,11 +202,21 @@ class _Collector:
         )
 
 
-def _with_names(node: ast.FunctionDef, text: str, names: Mapping[_Reference, str]) -> Sequence[str]:
+def _attribute(value: object, name: str, static: object) -> object:
+    """Return an attribute of an object, also where its class computes it, as of a named tuple."""
+    if isinstance(value, type) or not hasattr(type(static), "__get__"):
+        return static
+    try:
+        return getattr(value, name)
+    except Exception:  # it is code of the user
+        return static
+
+
+def _with_names(node: ast.FunctionDef, text: str, names: Mapping[Reference, str]) -> Sequence[str]:
     """Return the lines of a function with other names for what it refers to."""
     lines = [line.encode() for line in text.splitlines()]
-    local = _locals(node) if names else frozenset[str]()
-    found = [each for part in _outside(node) for each in _chains(part)] if names else []
+    local = locals_of(node) if names else frozenset[str]()
+    found = [each for part in outside(node) for each in chains(part)] if names else []
     for root, path, start, end in sorted(found, key=lambda each: each[2], reverse=True):
         new = names.get((root, path))
         if new is None or root in local:
@@ -257,48 +271,6 @@ def _scope(function: FunctionType) -> Mapping[str, object]:
         except ValueError:
             continue
     return MappingProxyType(names)
-
-
-def _references(node: ast.FunctionDef) -> Iterator[_Reference]:
-    """Yield the names from outside that a function reads, in text order, with their attributes."""
-    local = _locals(node)
-    found = (each[:2] for part in _outside(node) for each in _chains(part))
-    yield from dict.fromkeys(each for each in found if each[0] not in local)
-
-
-def _outside(node: ast.FunctionDef) -> list[ast.AST]:
-    """Return the parts of a function that may refer to something outside."""
-    return [*ast.iter_child_nodes(node.args), *node.body]
-
-
-def _chains(node: ast.AST) -> Iterator[tuple[str, tuple[str, ...], _Position, _Position]]:
-    """Yield `name.attribute...` chains below a node, in text order, with start and end."""
-    path: list[str] = []
-    root = node
-    while isinstance(root, ast.Attribute):
-        path.insert(0, root.attr)
-        root = root.value
-    if isinstance(root, ast.Name):
-        whole = cast("ast.expr", node)
-        end = (whole.end_lineno or whole.lineno, whole.end_col_offset or 0)
-        yield (root.id, tuple(path), (root.lineno, root.col_offset), end)
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _chains(child)
-
-
-def _locals(node: ast.FunctionDef) -> frozenset[str]:
-    """Return the names that belong to the function: parameters, targets and imports."""
-    names = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
-    for inner in ast.walk(node):
-        match inner:
-            case ast.Name(id=name, ctx=ast.Store()):
-                names.add(name)
-            case ast.ImportFrom(names=aliases) | ast.Import(names=aliases):
-                names |= {alias.asname or alias.name for alias in aliases}
-            case _:
-                pass
-    return frozenset(names)
 
 
 def _number(value: Any) -> str | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from halocline_engine.errors import SourceError
 from halocline_engine.language.parsing import parsed
 from halocline_engine.language.python.collect import LANGUAGE, Collected, collect, plain_function
+from halocline_engine.language.python.uses import Uses, all_uses, stencil_uses
 
 __all__ = [
     "Placed",
@@ -99,33 +99,35 @@ def with_functions(
     if not externals:
         return source
     called: list[FunctionType] = []
-    reached = text = _reached(source.text, name or source.name)
+    uses = stencil_uses(source.text, name or source.name)
     while True:
-        found = dict.fromkeys(_called(text, externals))
-        new = [f for f in found if f not in called and not _has(source, defined, f)]
+        own = {one for one in defined if one not in foreign and one not in uses.imported}
+        used = {one: externals[one] for one in sorted(uses.names - own) if one in externals}
+        new = [f for f in dict.fromkeys(_called(uses, used)) if f not in called]
+        new = [f for f in new if not _has(source, defined, f)]
         if not new:
             break
         called += new
-        text = reached + _joined(collect(called)).text
+        uses |= all_uses(_joined(collect(called)).text)
     if not called:
         return source
     if not isinstance(program, str | Path):
         return _joined(collect([*called, program]))
     # What the text imports has the value of the external in these functions too.
-    names = {*externals} if "*" in foreign else {*externals} & {*foreign}
-    own = {name for name in names if any(_is(externals[name], name, one) for one in called)}
-    more = _joined(collect(called, {name: externals[name] for name in names - own}, defined))
+    names = {*used} if "*" in foreign else {*used} & {*foreign}
+    own = {name for name in names if any(_is(used[name], name, one) for one in called)}
+    more = _joined(collect(called, {name: used[name] for name in names - own}, defined))
     below = source.text.rstrip("\n") + "\n\n\n"
     moved = (replace(span, first=span.first + below.count("\n")) for span in more.spans)
     return Source(below + more.text, source.name, (*source.spans, *moved), more.renamed)
 
 
-def _called(text: str, externals: Mapping[str, object]) -> Iterator[FunctionType]:
-    """Yield the functions that a text names as externals, or calls as their attributes."""
-    for name, value in externals.items():
-        if name in LANGUAGE or not re.search(rf"\b{re.escape(name)}\b", text):
+def _called(uses: Uses, used: Mapping[str, object]) -> Iterator[FunctionType]:
+    """Yield the functions among externals that are used, or that are called as their attributes."""
+    for name, value in used.items():
+        if name in LANGUAGE:
             continue
-        members = re.findall(rf"\b{re.escape(name)}\.([A-Za-z]\w*)\(", text)
+        members = sorted(path[0] for root, path in uses.calls if root == name and len(path) == 1)
         for one in (value, *(_member(value, member) for member in members)):
             if _is_function(one):
                 yield plain_function(one)
@@ -134,43 +136,10 @@ def _called(text: str, externals: Mapping[str, object]) -> Iterator[FunctionType
 def _member(value: object, name: str) -> object:
     if isinstance(value, Mapping):
         return cast("Mapping[str, object]", value).get(name)
-    return getattr(value, name, None)
-
-
-def _reached(text: str, name: str | None) -> str:
-    """Return the parts of a text that a stencil may need: functions that it names, and constants.
-
-    A model has other functions and classes next to its stencils, which name much else.
-    """
     try:
-        tree = parsed(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return text
-    lines = text.split("\n")
-    functions: dict[str, list[ast.FunctionDef]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            functions.setdefault(node.name, []).append(node)
-    stencils = [one for one, nodes in functions.items() if any(map(_is_stencil, nodes))]
-    todo = [name] if name in functions else stencils
-    nodes: list[ast.stmt] = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign)]
-    seen: set[str] = set()
-    shown = ["\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in nodes]
-    while todo:
-        one = todo.pop()
-        if one not in seen:
-            seen.add(one)
-            for node in functions[one]:
-                shown.append("\n".join(lines[node.lineno - 1 : node.end_lineno]))
-                todo += functions.keys() & set(re.findall(r"\w+", shown[-1]))
-    return "\n".join(shown)
-
-
-def _is_stencil(node: ast.FunctionDef) -> bool:
-    """Whether a function has computations, at its top or in a choice made there."""
-    inner = [each for step in node.body if isinstance(step, ast.If) for each in ast.walk(step)]
-    blocks = [step for step in (*node.body, *inner) if isinstance(step, ast.With)]
-    return any("computation(" in ast.unparse(block.items[0]) for block in blocks)
+        return getattr(value, name, None)
+    except Exception:  # it is code of the user
+        return None
 
 
 def _has(source: Source, defined: Collection[str], function: FunctionType) -> bool:
@@ -190,7 +159,9 @@ def _is(value: object, name: str, function: FunctionType) -> bool:
 
 
 def _is_function(value: object) -> bool:
-    function = inspect.unwrap(cast("Any", value))
+    if not callable(value):
+        return False
+    function = inspect.unwrap(value)
     return isinstance(function, FunctionType) and function.__name__ != "<lambda>"
 
 

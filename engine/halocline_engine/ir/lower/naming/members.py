@@ -15,9 +15,11 @@ from halocline_engine.language.syntax import (
     Infix,
     Literal,
     Name,
+    Pack,
     Prefix,
     Subscript,
     Term,
+    Text,
 )
 
 __all__ = ["Level", "axis_of", "level_of", "member_of"]
@@ -61,8 +63,8 @@ def member_of(definitions: Mapping[str, Definition], name: str, place: Place) ->
     """Return what an attribute is of a constant that is a class, or made of one, or None.
 
     `C = Constants` and `C = Constants()` have what the class has, `C = Constants(G=9.8)` and
-    `C = SimpleNamespace(G=9.8)` what is given by name before that. The `value` of a member of an
-    enumeration is the member.
+    `C = SimpleNamespace(G=9.8)` what is given by name before that, `C = Constants(9.8)` by the
+    place of a field. The `value` of a member of an enumeration is the member.
     """
     head, _, rest = name.rpartition(".")
     whole = definitions.get(head)
@@ -74,8 +76,43 @@ def member_of(definitions: Mapping[str, Definition], name: str, place: Place) ->
     match found:
         case Name(other):
             return Name(f"{other}.{rest}", place)
-        case Apply(other, keywords=keywords):
-            given = [one.value for one in keywords if one.name == rest]
-            return given[0] if given else Name(f"{other}.{rest}", place)
+        case Apply() as made:
+            return _member_of_object(definitions, made, rest, place)
         case _:
             return None
+
+
+def _member_of_object(
+    definitions: Mapping[str, Definition], made: Apply, name: str, place: Place
+) -> Term | None:
+    """Return what an attribute is of an object that a class makes; None where it cannot be told."""
+    kind: str | None = made.function
+    fields: list[str] = []
+    while kind is not None:
+        if f"{kind}().{name}" in definitions:
+            return Name(f"{kind}().{name}", place)
+        fields = [*_fields(definitions, kind), *fields]
+        whole = definitions.get(kind)
+        base = whole.term if isinstance(whole, Binding) else None
+        kind = base.name if isinstance(base, Name) and base.name != kind else None
+    if len(made.arguments) > len(fields):
+        return None
+    given = dict(zip(fields, made.arguments, strict=False))
+    given |= {one.name: one.value for one in made.keywords}
+    return given.get(name) or Name(f"{made.function}.{name}", place)
+
+
+def _fields(definitions: Mapping[str, Definition], kind: str) -> list[str]:
+    """Return the fields of a class in their order, or of a named tuple."""
+    listed = definitions.get(f"{kind}().")
+    whole = definitions.get(kind)
+    match whole.term if isinstance(whole, Binding) else None:
+        case Apply("namedtuple" | "collections.namedtuple", (_, Text(names))):
+            return names.replace(",", " ").split()
+        case Apply("namedtuple" | "collections.namedtuple", (_, Pack(items))):
+            return [item.value for item in items if isinstance(item, Text)]
+        case _:
+            pass
+    if isinstance(listed, Binding) and isinstance(listed.term, Pack):
+        return [item.value for item in listed.term.items if isinstance(item, Text)]
+    return []

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from enum import Enum
 from types import FunctionType
 from typing import Any, cast
 
@@ -288,11 +289,19 @@ def _given(externals: Mapping[str, object], name: str) -> object:
         elif part.startswith("_"):
             value = None
         else:
-            value = getattr(value, part, None)
+            value = _attribute(value, part)
         if value is None:
             message = f"The external '{head}' has no '{part}', which the program reads."
             raise ArgumentError(message)
     return value
+
+
+def _attribute(value: object, name: str) -> object:
+    """Return an attribute of an external, or None where it has none that can be read."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # it is code of the user
+        return None
 
 
 def _function_name(value: object, renamed: Mapping[object, str] | None = None) -> str | None:
@@ -323,6 +332,10 @@ def _constant_of(name: str, given: object) -> Value | Level:
 
 def _as_constant(value: object) -> Value | Level | None:
     """Return what an external is worth, or None where it is no constant."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = cast("Any", value)[()]
     if isinstance(value, np.generic):
         scalar = cast("np.generic[Any]", value)
         return scalar if scalar.dtype.name in tuple(DType) else None
@@ -332,8 +345,8 @@ def _as_constant(value: object) -> Value | Level | None:
         given = cast("Mapping[str, object]", value)
         axis, index, offset = given.get("axis"), given.get("index"), given.get("offset", 0)
     else:
-        axis, index = getattr(value, "axis", None), getattr(value, "index", None)
-        axis, offset = getattr(axis, "name", axis), getattr(value, "offset", 0)
+        axis, index = _attribute(value, "axis"), _attribute(value, "index")
+        axis, offset = getattr(axis, "name", axis), _attribute(value, "offset") or 0
     if axis in tuple(Axis) and isinstance(index, int) and isinstance(offset, int):
         return Level(Axis(axis), index, offset)
     return None
