@@ -354,3 +354,30 @@ def test_datasets_without_such_dimensions_are_refused() -> None:
         "Table 't' must be 'float64' of the shape (3, 4, 5), but variable 't' is 'float64' of the"
         " shape (1, 4, 5)."
     )
+
+
+@pytest.mark.parametrize("order", ["PARALLEL", "FORWARD", "BACKWARD"])
+@pytest.mark.parametrize(
+    ("guarded", "last"),
+    [
+        ("if K == k_end:\n            o = t\n        else:\n            o = t[0, 0, 1]", True),
+        ("o = t if K == k_end else t[0, 0, 1]", True),
+        ("if K > 0:\n            o = t[0, 0, -1]\n        else:\n            o = t", False),
+    ],
+)
+def test_a_condition_may_guard_reads_beyond_the_levels_of_a_temporary(
+    guarded: str, last: bool, order: str
+) -> None:
+    text = f"""
+def f(a: Field[float], o: Field[float], k_end: int):
+    with computation({order}), interval(...):
+        t = 2.0 * a
+    with computation({order}), interval(...):
+        {guarded}
+"""
+    a = np.random.default_rng(0).random((3, 2, 5))
+    parts = [a[:, :, 1:], a[:, :, -1:]] if last else [a[:, :, :1], a[:, :, :-1]]
+    for target in ("reference", "cpu"):
+        o = np.zeros_like(a)
+        he.stencil(text, target=target)(a, o, k_end=4)
+        np.testing.assert_array_equal(o, 2.0 * np.concatenate(parts, 2))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from halocline.inputs.arguments import by_name
 from halocline.inputs.program import program_source
+from halocline_engine.language.python.sources import used_externals
 
 __all__ = ["each_input", "with_texts"]
 
@@ -48,7 +50,10 @@ def _with_text(stage: Any) -> Any:
         case {"stencil": {"program": program, **others}, **rest}:
             source = program_source(program)
             named = others.get("name") or source.name
-            called = {"name": named} if named else {}
+            called: dict[str, Any] = {"name": named} if named else {}
+            if "externals" in others:
+                given = by_name("externals", others["externals"])
+                called["externals"] = used_externals(source, given, named)
             return {"stencil": {**others, **called, "program": source.text}, **rest}
         case _:
             return stage

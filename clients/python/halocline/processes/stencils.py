@@ -16,7 +16,12 @@ from halocline.processes.parameters import ColumnArguments, SequenceArguments, S
 from halocline.processes.submitting import Submitting, asked
 from halocline.transfer.submission import execute
 from halocline.transfer.uploads import DatasetLike, reference
-from halocline_engine.language.python.sources import ProgramLike, parameters, with_place
+from halocline_engine.language.python.sources import (
+    ProgramLike,
+    parameters,
+    used_externals,
+    with_place,
+)
 
 __all__ = ["Stencils"]
 
@@ -87,7 +92,8 @@ class Stencils(Submitting):
         source = program_source(program)
         name = source.name if inputs["name"] is None else text("name", inputs["name"])
         renamed = by_name("fields", inputs["fields"])
-        inputs = plain(inputs | {"name": name}) | {"program": source.text}
+        used = used_externals(source, by_name("externals", inputs["externals"]), name)
+        inputs = plain(inputs | {"name": name, "externals": used}) | {"program": source.text}
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
         inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
         try:

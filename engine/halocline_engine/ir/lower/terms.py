@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from halocline_engine.errors import NameRuleError, SyntaxRuleError, TypeRuleError
+from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.lower.elements.components import (
     chosen,
     flat_index,
@@ -85,11 +85,15 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Turns terms into expressions, for the statements of one interval."""
+    """Turns terms into expressions, for the statements of one interval.
+
+    They are `guarded` where a condition chooses whether they count.
+    """
 
     names: Names
     symbols: Symbols
     interval: Interval
+    guarded: bool = False
 
     def expression(self, term: Term) -> Expr:
         """Return a term as a typed expression."""
@@ -105,7 +109,8 @@ class Terms:
             case Infix(operator, left, right, place):
                 return self._infix(operator, left, right, place)
             case Choice(mask, then, otherwise):
-                first, second = self.expression(then), self.expression(otherwise)
+                branches = self.under_condition()
+                first, second = branches.expression(then), branches.expression(otherwise)
                 return select(self.expression(mask), first, second, mask.place)
             case Apply():
                 return self._apply(term)
@@ -123,6 +128,10 @@ class Terms:
                 raise fault(SyntaxRuleError, place, "expressions", message, hint)
             case _:
                 assert_never(term)
+
+    def under_condition(self) -> Terms:
+        """Return the same for a branch."""
+        return replace(self, guarded=True)
 
     def where(self, name: str, indices: Sequence[Term], place: Place) -> Where:
         """Return what the indices of a field or temporary mean: an offset, or a level of a run."""
@@ -224,24 +233,30 @@ class Terms:
             self.symbols.read.add(name)
             return Read(name, offset, field.dtype)
         dtype = self.symbols.temporaries.get(name)
+        if dtype is not None and self._is_outside(offset[2]):
+            if not self.guarded:
+                raise self._no_value(name, offset[2], place)
+            # The condition says where there is such a level; elsewhere the nearest one is read.
+            step = level_of(Number(DType.INT64, offset[2]), self.symbols, place, relative=True)
+            return self._read(name, Where((offset[0], offset[1], ANY_LEVEL), step), place)
         if dtype is not None:
-            self._check_levels(name, offset[2], place)
             return Read(name, offset, dtype)
         message = f"The temporary '{shown(name)}' is read before it is assigned."
         known = [*self.symbols.fields, *self.symbols.scalars, *self.symbols.temporaries]
         hint = nearest(name, known) or "Assign it first, or make it a parameter."
         raise fault(NameRuleError, place, "names", message, hint)
 
-    def _check_levels(self, name: str, shift: int, place: Place) -> None:
-        """Refuse a read that is outside of the levels of every domain: they are a temporary's."""
+    def _is_outside(self, shift: int) -> bool:
+        """Whether a read leaves the levels of every domain: they are a temporary's."""
         start, end = self.interval.start, self.interval.end
         low = not start.from_end and start.offset + shift < 0
-        high = end.from_end and end.offset + shift > 0
-        if low or high:
-            side = "below the first" if low else "above the last"
-            message = f"The temporary '{shown(name)}' is read {side} level, where it has no value."
-            hint = "Make the interval smaller, or make it a field."
-            raise fault(SyntaxRuleError, place, "temporaries", message, hint)
+        return low or (end.from_end and end.offset + shift > 0)
+
+    def _no_value(self, name: str, shift: int, place: Place) -> ProgramError:
+        side = "below the first" if shift < 0 else "above the last"
+        message = f"The temporary '{shown(name)}' is read {side} level, where it has no value."
+        hint = "Make the interval smaller, or make it a field."
+        return fault(SyntaxRuleError, place, "temporaries", message, hint)
 
     def _subscript(self, term: Subscript) -> Expr:
         base, place = term.base, term.place

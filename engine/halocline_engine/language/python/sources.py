@@ -19,6 +19,7 @@ import ast
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
@@ -35,6 +36,7 @@ __all__ = [
     "Span",
     "parameters",
     "program_source",
+    "used_externals",
     "with_functions",
     "with_place",
 ]
@@ -120,6 +122,28 @@ def with_functions(
     below = source.text.rstrip("\n") + "\n\n\n"
     moved = (replace(span, first=span.first + below.count("\n")) for span in more.spans)
     return Source(below + more.text, source.name, (*source.spans, *moved), more.renamed)
+
+
+def used_externals(
+    source: Source, externals: Mapping[str, Any], name: str | None
+) -> dict[str, Any]:
+    """Return the externals that a stencil uses; objects as mappings of the attributes it reads."""
+    uses = stencil_uses(source.text, name or source.name)
+    found: dict[str, Any] = {}
+    for one in sorted(uses.names & externals.keys()):
+        given = externals[one]
+        if one not in uses.imported and (one in LANGUAGE or _is_function(given)):
+            continue  # the language, or the text, says what it is
+        read = sorted({path[0] for root, path in uses.attributes if root == one})
+        if not read or isinstance(given, Mapping):
+            found[one] = given
+            continue
+        members = {attribute: _member(given, attribute) for attribute in read}
+        plain = {
+            key: each.value if isinstance(each, Enum) else each for key, each in members.items()
+        }
+        found[one] = {key: each for key, each in plain.items() if not callable(each)}
+    return found
 
 
 def _called(uses: Uses, used: Mapping[str, object]) -> Iterator[FunctionType]:

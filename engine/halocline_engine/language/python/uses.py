@@ -28,16 +28,20 @@ Position: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Names that functions use, attributes of them that they call, and imported externals."""
+    """Names that functions use, attributes of them and those they call, and imported externals."""
 
     names: frozenset[str] = frozenset()
+    attributes: frozenset[Reference] = frozenset()
     calls: frozenset[Reference] = frozenset()
     imported: frozenset[str] = frozenset()
 
     def __or__(self, other: Uses) -> Uses:
         """Return the uses of both."""
         return Uses(
-            self.names | other.names, self.calls | other.calls, self.imported | other.imported
+            self.names | other.names,
+            self.attributes | other.attributes,
+            self.calls | other.calls,
+            self.imported | other.imported,
         )
 
 
@@ -96,11 +100,12 @@ def _uses(node: ast.FunctionDef) -> Uses:
     }
     own = locals_of(node) - imported
     parts = outside(node)
-    named = {each[0] for part in parts for each in chains(part)}
+    read = {each[:2] for part in parts for each in chains(part) if each[0] not in own}
     called = [inner for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Call)]
     calls = {each[:2] for inner in called for each in chains(inner.func)}
     return Uses(
-        frozenset(named - own),
+        frozenset(root for root, _ in read),
+        frozenset(each for each in read if each[1]),
         frozenset(call for call in calls if call[0] not in own),
         frozenset(imported),
     )
@@ -109,6 +114,8 @@ def _uses(node: ast.FunctionDef) -> Uses:
 def _constants(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
     """Yield the constants of a module, each with the names that its value has."""
     for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name, {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         called = [each.func for each in ast.walk(node.value) if isinstance(each, ast.Call)]

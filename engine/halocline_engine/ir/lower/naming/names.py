@@ -334,8 +334,8 @@ def _as_constant(value: object) -> Value | Level | None:
     """Return what an external is worth, or None where it is no constant."""
     if isinstance(value, Enum):
         value = value.value
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = cast("Any", value)[()]
+    if isinstance(value, np.ndarray):
+        value = cast("object", value[()] if value.ndim == 0 else None)
     if isinstance(value, np.generic):
         scalar = cast("np.generic[Any]", value)
         return scalar if scalar.dtype.name in tuple(DType) else None

@@ -66,7 +66,8 @@ class Body:
                 return (While(checked, self.statements(inner), _location(place)),)
             case Branch(mask, then, otherwise, place):
                 checked = condition(self.terms.expression(mask), mask.place, "A condition")
-                bodies = self.statements(then), self.statements(otherwise)
+                inner = Body(self.terms.under_condition(), self.order)
+                bodies = inner.statements(then), inner.statements(otherwise)
                 return (If(checked, *bodies, _location(place)),)
             case Demand() | Region():
                 raise InternalError("A compile-time assertion or a region was left after inlining.")
