@@ -233,9 +233,9 @@ class Terms:
             self.symbols.read.add(name)
             return Read(name, offset, field.dtype)
         dtype = self.symbols.temporaries.get(name)
-        if dtype is not None and self._is_outside(offset[2]):
+        if dtype is not None and _is_outside(self.interval, offset[2]):
             if not self.guarded:
-                raise self._no_value(name, offset[2], place)
+                raise _no_value(name, offset[2], place)
             # The condition says where there is such a level; elsewhere the nearest one is read.
             step = level_of(Number(DType.INT64, offset[2]), self.symbols, place, relative=True)
             return self._read(name, Where((offset[0], offset[1], ANY_LEVEL), step), place)
@@ -245,18 +245,6 @@ class Terms:
         known = [*self.symbols.fields, *self.symbols.scalars, *self.symbols.temporaries]
         hint = nearest(name, known) or "Assign it first, or make it a parameter."
         raise fault(NameRuleError, place, "names", message, hint)
-
-    def _is_outside(self, shift: int) -> bool:
-        """Whether a read leaves the levels of every domain: they are a temporary's."""
-        start, end = self.interval.start, self.interval.end
-        low = not start.from_end and start.offset + shift < 0
-        return low or (end.from_end and end.offset + shift > 0)
-
-    def _no_value(self, name: str, shift: int, place: Place) -> ProgramError:
-        side = "below the first" if shift < 0 else "above the last"
-        message = f"The temporary '{shown(name)}' is read {side} level, where it has no value."
-        hint = "Make the interval smaller, or make it a field."
-        return fault(SyntaxRuleError, place, "temporaries", message, hint)
 
     def _subscript(self, term: Subscript) -> Expr:
         base, place = term.base, term.place
@@ -347,3 +335,17 @@ def _is_variable(term: Term) -> bool:
             return True
         case _:
             return False
+
+
+def _is_outside(interval: Interval, shift: int) -> bool:
+    """Whether a read leaves the levels of every domain: they are a temporary's."""
+    start, end = interval.start, interval.end
+    low = not start.from_end and start.offset + shift < 0
+    return low or (end.from_end and end.offset + shift > 0)
+
+
+def _no_value(name: str, shift: int, place: Place) -> ProgramError:
+    side = "below the first" if shift < 0 else "above the last"
+    message = f"The temporary '{shown(name)}' is read {side} level, where it has no value."
+    hint = "Make the interval smaller, or make it a field."
+    return fault(SyntaxRuleError, place, "temporaries", message, hint)

@@ -23,7 +23,7 @@ __all__ = [
 
 #: A name and the attributes that follow it.
 Reference: TypeAlias = tuple[str, tuple[str, ...]]
-Position: TypeAlias = tuple[int, int]
+_Position: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def outside(node: ast.FunctionDef) -> list[ast.AST]:
     return [*ast.iter_child_nodes(node.args), *node.body]
 
 
-def chains(node: ast.AST) -> Iterator[tuple[str, tuple[str, ...], Position, Position]]:
+def chains(node: ast.AST) -> Iterator[tuple[str, tuple[str, ...], _Position, _Position]]:
     """Yield `name.attribute...` chains below a node, in text order, with start and end."""
     path: list[str] = []
     root = node
