@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -413,3 +414,45 @@ def test_a_removal_tells_what_it_cannot_delete(
 )
 def test_other_names_are_not_own(name: str) -> None:
     assert not is_own(name)
+
+
+def test_a_removal_of_folders_of_any_depth_holds_few_files(tmp_path: Path) -> None:
+    deep = 3000
+    here = os.open(tmp_path, os.O_RDONLY)
+    for name in ["own", *["a"] * deep]:
+        os.mkdir(name, dir_fd=here)
+        below = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("zarr.json", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        removal = remove_own(tmp_path / "own")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (removal.gone, removal.kept, removal.left) == (deep + 2, [], [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_removal_stops_where_its_folder_is_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder above the one that was moved is somebody else's."""
+    inner = tmp_path / "own" / "a"
+    inner.mkdir(parents=True)
+    (inner / "zarr.json").write_text("x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "zarr.json").write_text("theirs")
+    unlink = os.unlink
+
+    def moved(path: str, *, dir_fd: int | None = None) -> None:
+        unlink(path, dir_fd=dir_fd)
+        inner.rename(tmp_path / "other" / "a")
+
+    monkeypatch.setattr(os, "unlink", moved)
+    monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, moved})
+    removal = remove_own(tmp_path / "own")
+    assert (removal.gone, removal.left) == (1, ["a"])
+    assert (tmp_path / "other" / "zarr.json").read_text() == "theirs"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["METADATA", "is_key", "is_metadata", "locate"]
+__all__ = ["METADATA", "has_key_names", "is_key", "is_metadata", "locate"]
 
 METADATA = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _LONGEST_KEY = 1024
 _LONGEST_NAME = 240
+#: Groups in one another, an array, and a chunk of an array of as many dimensions as are read.
+_MOST_NAMES = 40
 
 
 def is_metadata(key: str) -> bool:
@@ -31,8 +33,19 @@ def locate(store: Path, key: str) -> Path | None:
 
 
 def is_key(key: str) -> bool:
-    """Say whether a text may be a key of a Zarr store."""
-    return len(key) <= _LONGEST_KEY and all(_is_name(name) for name in key.split("/"))
+    """Say whether a text may be a key of a Zarr store; metadata has no keys below it.
+
+    >>> is_key("t/c/0/1"), is_key("zarr.json/x"), is_key("/".join(["a"] * 41))
+    (True, False, False)
+    """
+    *folders, _ = key.split("/")
+    is_short = len(key) <= _LONGEST_KEY and len(folders) < _MOST_NAMES
+    return is_short and METADATA.isdisjoint(folders) and has_key_names(key)
+
+
+def has_key_names(path: str) -> bool:
+    """Say whether the names of a path are names of keys, in whatever number and order."""
+    return all(map(_is_name, path.split("/")))
 
 
 def _is_name(name: str) -> bool:

@@ -29,15 +29,17 @@ from pathlib import Path
 import structlog
 
 from halocline_engine.removal import Removal, is_own, remove_own
-from halocline_service.datasets.keys import is_key
+from halocline_service.datasets.keys import has_key_names
 from halocline_service.jobs.job import Job, Lease, Removed, is_id
 
-__all__ = ["COMPARED", "Layout"]
+__all__ = ["COMPARED", "DRAFTS", "Layout"]
 
 _log = structlog.get_logger()
 
 #: A file among the parts of an upload: its digest was found to be right.
 COMPARED = "compared"
+#: Metadata on its way to the root of a store: no key has such a name.
+DRAFTS = frozenset({".zarr.json.part", ".zmetadata.part"})
 _OWN = re.compile("work|attempt-[0-9]+")  # folders that only a job has
 _PART = re.compile("[0-9a-f]{32}")
 _TOLD = 5  # of the files that stay, so many are named in the log
@@ -167,7 +169,7 @@ def _of_upload(upload_id: str, kinds: str) -> re.Pattern[str]:
 
 def _is_sent(path: str) -> bool:
     """Say whether a path in a store of an upload is that of an object, or a draft of metadata."""
-    return is_key(path) or path == ".zmetadata.part"
+    return path in DRAFTS or has_key_names(path)
 
 
 def _is_part(path: str) -> bool:

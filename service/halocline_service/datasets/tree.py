@@ -115,7 +115,7 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    draft = path.with_name(path.name + ".part")
+    draft = path.with_name(f".{path.name.lstrip('.')}.part")
     draft.write_text(json.dumps(document))
     os.replace(draft, path)
 

@@ -72,6 +72,7 @@ class Dispatcher:
             is_gone=self._sign.is_gone,
         )
         self._sweep = Sweep(store, self._layout, settings.upload_open_seconds)
+        self._sweeping = threading.Thread()
         self._wake = threading.Event()
         self._workers = Workers(look, self._wake.set)
         self._told: Seen | None = None
@@ -93,6 +94,8 @@ class Dispatcher:
                     self._turn()
                 except (StoreAway, SQLAlchemyError) as error:
                     _log.warning("database not reached", error=str(error))
+                except Exception:  # whatever it is about, the other jobs go on
+                    _log.exception("turn of the dispatcher failed")
                 self._wake.wait(self._settings.poll_seconds)
             self._close()
 
@@ -108,16 +111,21 @@ class Dispatcher:
         if now - self._swept >= _SWEEP_SECONDS:
             self._swept = now
             self._sign.tidy({each.holder for each in self._store.jobs.held()})
-            try:
-                self._sweep.run()
-            except OSError as error:
-                _log.warning("files not swept", error=str(error))
+            if not self._sweeping.is_alive():  # it may take long: no job waits for it
+                self._sweeping = threading.Thread(target=self._run_sweep, daemon=True)
+                self._sweeping.start()
         wish = self._wish(seen)
         while len(self._running) < self._settings.concurrency and self._start(wish):
             pass
         is_full = wish.most is not None and len(self._running) >= wish.most
         if is_full and not self._planning and _allowed(wish) >= _PLANNED:
             self._start(Wish(processes=_PLANNED))
+
+    def _run_sweep(self) -> None:
+        try:
+            self._sweep.run()
+        except Exception:
+            _log.exception("files not swept")
 
     def _heed(self, change: Change | None) -> None:
         """Look for work where there is some, and whether jobs that were dismissed run here."""
@@ -170,6 +178,14 @@ class Dispatcher:
         return True
 
     def _work(self, job: Job, keeper: LeaseKeeper) -> None:
+        try:
+            self._attempt_and_settle(job, keeper)
+        finally:  # a slot is free again whatever happened
+            self._running.pop(threading.current_thread(), None)
+            self._planning.discard(job.id)
+            self._wake.set()
+
+    def _attempt_and_settle(self, job: Job, keeper: LeaseKeeper) -> None:
         log = _log.bind(job_id=job.id, fence=job.fence, owner=job.owner)
         log.info("job started", job_process=job.process, attempt=job.attempt)
         with keeper:
@@ -184,9 +200,6 @@ class Dispatcher:
                     log.warning("job did not finish", exc_info=True)
             self._settle(job, outcome, keeper)
         log.info("job ended", outcome=type(outcome).__name__)
-        self._running.pop(threading.current_thread(), None)
-        self._planning.discard(job.id)
-        self._wake.set()
 
     def _settle(self, job: Job, outcome: Outcome, keeper: LeaseKeeper) -> None:
         """Tell the store how a job ended; a store that is away is waited for."""
@@ -208,10 +221,7 @@ class Dispatcher:
         jobs, pause = self._store.jobs, self._settings.retry_seconds
         _end(jobs, job.lease, outcome, pause=pause, closing=self._closing)
         jobs.drop(job.lease)
-        try:
-            self._sweep.tidy(job.id)
-        except OSError as error:  # the next sweep does it
-            _log.warning("files not deleted", job_id=job.id, error=str(error))
+        self._sweep.tidy(job.id)
 
     def _close(self) -> None:
         self._closing = True
@@ -221,6 +231,8 @@ class Dispatcher:
         deadline = time.monotonic() + _GRACE_SECONDS
         for thread in running:
             thread.join(max(0.0, deadline - time.monotonic()))
+        if self._sweeping.is_alive():
+            self._sweeping.join(max(0.0, deadline - time.monotonic()))
         _log.info("dispatcher stopped", left=sum(thread.is_alive() for thread in running))
 
 

@@ -7,7 +7,8 @@ folder is not looked at: its owner is unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -16,7 +17,7 @@ from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import is_ours
 from halocline_service.datasets.turns import BusyError, alone, last_touched
 from halocline_service.jobs.job import Upload, is_id
-from halocline_service.store.base import Store
+from halocline_service.store.base import Store, StoreAway
 
 __all__ = ["REMAINS_SECONDS", "Sweep"]
 
@@ -29,7 +30,10 @@ REMAINS_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Deletions that nobody asks for; any number of processes may do it at once."""
+    """Deletions that nobody asks for; any number of processes may do it at once.
+
+    An entry that cannot be deleted, for whatever reason, is logged, and the others are.
+    """
 
     store: Store
     layout: Layout
@@ -43,8 +47,9 @@ class Sweep:
             return
         self._clear()
         for name in sorted(self.layout.named()[0]):
-            if is_id(name):
-                self._prune(name)
+            with _isolated(name):
+                if is_id(name):
+                    self._prune(name)
         self._expire()
         self._release()
         self._drop_parts()
@@ -54,10 +59,11 @@ class Sweep:
 
         It must be one of this database's jobs; where it was removed, all of it goes.
         """
-        if self.store.jobs.get(job_id, owner=None) is None:
-            self.layout.forget_job(job_id)
-        else:
-            self._prune(job_id)
+        with _isolated(job_id):
+            if self.store.jobs.get(job_id, owner=None) is None:
+                self.layout.forget_job(job_id)
+            else:
+                self._prune(job_id)
 
     def _prune(self, job_id: str) -> None:
         job = self.store.jobs.get(job_id, owner=None)
@@ -69,27 +75,25 @@ class Sweep:
         """Delete what is left of what was removed, and forget that it was there."""
         for gone in self.store.removed.list(before=self.now() - REMAINS_SECONDS):
             told = {"kind": gone.kind, "id": gone.id, "removed": gone.at}
-            removal = self.layout.forget(gone)
-            if removal.gone:
-                _log.info("files of what was removed deleted", **told)
-            if removal.left:
-                _log.warning("files of what was removed cannot be deleted", **told)
-            else:
-                self.store.removed.forget(gone)
+            with _isolated(gone.id):
+                removal = self.layout.forget(gone)
+                if removal.gone:
+                    _log.info("files of what was removed deleted", **told)
+                if removal.left:
+                    _log.warning("files of what was removed cannot be deleted", **told)
+                else:
+                    self.store.removed.forget(gone)
 
     def _expire(self) -> None:
         """Forget uploads that were opened and left."""
         before = self.now() - self.open_seconds
         for upload in self.store.uploads.unfinished(before=before):
             parts = self.layout.upload_parts(upload.id)
-            try:
-                with alone(parts, seconds=0.0):
-                    if self._is_left(upload, before):
-                        self.store.uploads.remove(upload.id, owner=upload.owner)
-                        self.layout.forget_upload(upload.id)
-                        _log.info("upload expired", upload_id=upload.id, owner=upload.owner)
-            except BusyError:
-                continue
+            with _isolated(upload.id), alone(parts, seconds=0.0):
+                if self._is_left(upload, before):
+                    self.store.uploads.remove(upload.id, owner=upload.owner)
+                    self.layout.forget_upload(upload.id)
+                    _log.info("upload expired", upload_id=upload.id, owner=upload.owner)
 
     def _is_left(self, upload: Upload, before: float) -> bool:
         found = self.store.uploads.get(upload.id, owner=None)
@@ -99,19 +103,18 @@ class Sweep:
     def _release(self) -> None:
         """Forget uploads for jobs that were never submitted."""
         for upload in self.store.uploads.unused(before=self.now() - self.open_seconds):
-            if self.store.uploads.release(upload.id) is not None:
-                self.layout.forget_upload(upload.id)
-                _log.info("unused upload deleted", upload_id=upload.id, owner=upload.owner)
+            with _isolated(upload.id):
+                if self.store.uploads.release(upload.id) is not None:
+                    self.layout.forget_upload(upload.id)
+                    _log.info("unused upload deleted", upload_id=upload.id, owner=upload.owner)
 
     def _drop_parts(self) -> None:
         """Delete parts that their process left: it was killed before they were whole."""
         for upload_id in self.layout.with_parts():
-            try:
-                with alone(self.layout.upload_parts(upload_id), seconds=0.0):
-                    if self._drop_parts_of(upload_id):
-                        _log.info("unfinished parts deleted", upload_id=upload_id)
-            except BusyError:
-                continue
+            parts = self.layout.upload_parts(upload_id)
+            with _isolated(upload_id), alone(parts, seconds=0.0):
+                if self._drop_parts_of(upload_id):
+                    _log.info("unfinished parts deleted", upload_id=upload_id)
 
     def _drop_parts_of(self, upload_id: str) -> int:
         """Delete those that nothing comes for; of complete uploads all, and of removed ones none.
@@ -124,3 +127,19 @@ class Sweep:
         if found.is_complete:
             return self.layout.forget_parts(upload_id).gone
         return self.layout.forget_old_parts(upload_id, before=self.now() - REMAINS_SECONDS)
+
+
+@contextmanager
+def _isolated(entry: str) -> Generator[None]:
+    """Log what goes wrong with one entry, so that the others are looked at; a later sweep retries.
+
+    What another process is at work on is left to it. Raises `StoreAway`, which all others meet too.
+    """
+    try:
+        yield
+    except BusyError:
+        pass
+    except StoreAway:
+        raise
+    except Exception:
+        _log.exception("entry not swept", id=entry)
