@@ -11,7 +11,7 @@ direction, by any path. Then the integer has a range, and the loop a greatest nu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, inf, isfinite, isnan, trunc
 from operator import add, mul, sub
 from typing import TypeAlias, assert_never
@@ -54,9 +54,18 @@ _ROUNDED = 2.0**11
 _COUNTERS = (DType.INT32, DType.INT64)
 #: Turns that are followed one after the other: a search through 32 bits halves them away.
 _FOLLOWED = 34
+#: Assignments that are followed in one outermost loop: ten in a search within a search, all turns.
+_MOST_FOLLOWED = 20_000
 _ARITHMETIC = {"+": add, "-": sub, "*": mul}
 _WHOLE = {"floor": floor, "ceil": ceil, "trunc": trunc}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(slots=True)
+class _Followed:
+    """Assignments that were followed within one outermost loop: nesting multiplies them."""
+
+    assignments: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +78,12 @@ class Integers:
 
     given: Known
     temporaries: Set[str]
+    _followed: _Followed | None = None  # within a loop
 
     def turns(self, body: Iterable[Statement]) -> list[float]:
         """Return the most turns of each loop, in the order of the text; infinite if not known."""
         found: list[float] = []
-
-        def see(statement: Statement, known: Known) -> None:
-            if isinstance(statement, While):
-                found.append(self._loop(statement, known).turns)
-
-        self.scan(body, {}, see)
+        self.walk(body, {}, _ignore, lambda loop: found.append(loop.turns))
         return found
 
     def scan(
@@ -88,6 +93,16 @@ class Integers:
 
         Loops are shown before what they hold.
         """
+        return self.walk(body, known, see, _ignore)
+
+    def walk(
+        self,
+        body: Iterable[Statement],
+        known: Known,
+        see: Callable[[Statement, Known], None],
+        see_loop: Callable[[_Loop], None],
+    ) -> Known:
+        """Scan, and show what is known of each loop as well."""
         for statement in body:
             see(statement, known)
             match statement:
@@ -95,11 +110,14 @@ class Integers:
                     own = level is None and target in self.temporaries
                     known = _with(known, target, self.of(value, known) if own else _ANY)
                 case If(_, then, otherwise):
-                    one, two = self.scan(then, known, see), self.scan(otherwise, known, see)
+                    one = self.walk(then, known, see, see_loop)
+                    two = self.walk(otherwise, known, see, see_loop)
                     known = {name: _both(one[name], two[name]) for name in one if name in two}
                 case While(_, inner):
-                    loop = self._loop(statement, known)
-                    self.scan(inner, loop.inside, see)
+                    within = self if self._followed else replace(self, _followed=_Followed())
+                    loop = within.loop(statement, known)
+                    see_loop(loop)
+                    within.walk(inner, loop.inside, see, see_loop)
                     known = loop.behind
                 case _:
                     assert_never(statement)
@@ -168,7 +186,8 @@ class Integers:
             case _:
                 return None
 
-    def _loop(self, loop: While, known: Known) -> _Loop:
+    def loop(self, loop: While, known: Known) -> _Loop:
+        """Return what is known of a loop, from what is known in front of it."""
         assigned = tuple(assignments(loop.body))
         changed = frozenset(found.target for found in assigned)
         # Of real numbers that a loop assigns nothing is known: their sums are rounded.
@@ -187,22 +206,30 @@ class Integers:
                 counted[name] = beside
         others = {name: starts[name] for name in starts.keys() - counted.keys()}
         inside = {**outside, **{name: one.inside for name, one in counted.items()}}
-        mixed = self._mixed(loop, inside, others, turns)
+        mixed = self._mixed(loop, inside, others, turns, len(assigned))
         return _Loop(
             inside={**inside, **mixed},
             behind={**outside, **mixed, **{name: one.behind for name, one in counted.items()}},
             turns=turns,
         )
 
-    def _mixed(self, loop: While, inside: Known, starts: Known, turns: float) -> Known:
+    def _mixed(self, loop: While, inside: Known, starts: Known, turns: float, size: int) -> Known:
         """Return the ranges of integers that turns compute from each other, turn after turn.
 
         They are those of all turns once another turn adds nothing, as in a search that halves what
-        is left. `starts` are the ranges in front of the loop, `inside` those of other names.
+        is left. `starts` are the ranges in front of the loop, `inside` those of other names, and
+        `size` is the number of assignments in it. Nothing is known where nested loops would be
+        followed too often.
         """
+        if not starts:
+            return {}
         found = dict(starts)
+        assert self._followed is not None
         for turn in range(_FOLLOWED):
-            behind = self.scan(loop.body, {**inside, **found}, lambda _statement, _known: None)
+            self._followed.assignments += size
+            if self._followed.assignments > _MOST_FOLLOWED:
+                return {}
+            behind = self.scan(loop.body, {**inside, **found}, _ignore)
             wider = {name: _both(one, behind.get(name, _ANY)) for name, one in found.items()}
             wider = {name: one for name, one in wider.items() if _is_small(one)}
             if wider == found or turn >= turns:
@@ -428,6 +455,10 @@ def _is_number(expr: Expr) -> bool:
             return _is_number(left) and _is_number(right)
         case _:
             return False
+
+
+def _ignore(*_: object) -> None:
+    """See nothing."""
 
 
 def _with(known: Known, name: str, found: Range) -> Known:

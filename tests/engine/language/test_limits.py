@@ -12,6 +12,8 @@ from halocline_engine.ir.lower.naming import names
 from halocline_engine.ir.lower.naming.fold import fold
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
+from halocline_engine.language.source import START
+from halocline_engine.language.syntax import Infix, Literal, Name
 
 BODY = "def f(a: Field[np.float64]):\n    with computation(PARALLEL), interval(...):\n        "
 
@@ -262,3 +264,64 @@ def test_columns_count_characters() -> None:
 def test_control_characters_do_not_reach_the_excerpt() -> None:
     said = message(BODY + "a = 'a\x1b[31m'", ProgramError)
     assert "\x1b" not in said
+
+
+def nested(levels: int, counters: int) -> str:
+    """Return a program of loops in one another, of which each changes integers by one another."""
+    lines = [f"        v{each}: int64 = {each}" for each in range(counters)]
+    for level in range(levels):
+        indent = " " * 4 * (level + 2)
+        lines.append(f"{indent}while x < {level}.0:")
+        lines += [
+            f"{indent}    v{each} = min(v{each} + v{(each + 1) % counters}, {1000 * (level + 1)})"
+            for each in range(counters)
+        ]
+    lines.append(f"{' ' * 4 * (levels + 2)}x = x + 1.0")
+    body = "\n".join(lines)
+    return (
+        "def f(t: Field[np.float64], out: Field[np.float64]):\n"
+        f"    with computation(PARALLEL), interval(...):\n        x = t\n{body}\n        out = x\n"
+    )
+
+
+@pytest.mark.parametrize(("levels", "counters"), [(14, 0), (30, 0), (55, 0), (12, 3), (30, 4)])
+def test_nested_loops_are_analysed_in_bounded_steps(levels: int, counters: int) -> None:
+    steps = [0]
+
+    def count(_frame: object, _event: str, _given: object) -> None:
+        steps[0] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        lower(parse(nested(levels, counters)))
+    finally:
+        sys.setprofile(before)
+    assert steps[0] < 2 * STEPS
+
+
+@pytest.mark.parametrize(
+    ("constant", "value"),
+    [
+        ("round(5, -1000000000)", 0),
+        ("round(5.5, -1000000000)", 0.0),
+        ("round(5, 1000000000)", 5),
+        ("round(2.567, 1000000000)", 2.567),
+        ("round(15, -1)", 20),
+        ("round(2.567, 2)", 2.57),
+    ],
+)
+def test_rounding_to_any_place_takes_no_time(constant: str, value: float) -> None:
+    text = f"X = {constant}\n{BODY}a = a * X\n"
+    plain = f"X = {value}\n{BODY}a = a * X\n"
+    assert lower(parse(text)) == lower(parse(plain))
+
+
+def test_a_constant_on_the_way_has_bounded_digits() -> None:
+    power = Infix("**", Name("X", START), Literal(1024, START), START)
+    with pytest.raises(SyntaxRuleError) as caught:
+        fold(power, lambda _: 10**4000)
+    assert str(caught.value).split("\n")[0] == (
+        "line 1, column 1: A constant must be a finite number of at most 64 bits, but this one is "
+        "not."
+    )

@@ -50,6 +50,12 @@ _NAMED = (
     *("floor", "ceil", "trunc"),
 )
 
+
+def _rounded(number: Any, *places: Any) -> Any:
+    """Return what Python's `round` does, which would compute a power of ten of any size."""
+    return round(number, *(max(-_MOST_PLACES, min(_MOST_PLACES, given)) for given in places))
+
+
 #: Functions of modules that constants may be computed by.
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{f"math.{name}": getattr(math, name) for name in _NAMED},
@@ -70,7 +76,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "max": max,
     "min": min,
     "pow": pow,
-    "round": round,
+    "round": _rounded,
 }
 
 _PYTHON: Mapping[str, type[bool] | type[int] | type[float]] = {
@@ -79,6 +85,9 @@ _PYTHON: Mapping[str, type[bool] | type[int] | type[float]] = {
     "float": float,
 }
 
+#: Rounding to more places, or to a higher power of ten, changes no number of 64 bits any more.
+_MOST_PLACES = 400
+_MOST_BITS = 256  # of a whole number on the way, as many as the digits of a literal have
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _BITS = ("&", "|", "^")
 _LARGEST_EXPONENT = 1024
@@ -169,6 +178,8 @@ def _arithmetic(value: Value, place: Place) -> Any:
     if isinstance(value, bool | np.bool_):
         message = "Arithmetic needs numbers, but got a bool."
         raise fault(TypeRuleError, place, "types", message, "Write '1 if b else 0'.")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise _not_finite(place)
     return value
 
 
