@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from halocline_service.api.checking.base import CheckHere, Checks
 from halocline_service.api.problems import Problem, install
 from halocline_service.api.requests.context import make_context
 from halocline_service.api.requests.middleware import (
@@ -91,17 +92,20 @@ def create_app(
     settings: Settings,
     *,
     store: Store | None = None,
+    checks: Checks | None = None,
     now: Callable[[], float] = time.time,
 ) -> Service:
     """Make the application; the database must exist already (see `store.sql.migrate`).
 
-    A store that is given is not closed.
+    A store that is given is not closed. `checks` are made in this process where left out.
     """
     used = store or open_store(settings.database, wait=_BUSY_SECONDS)
+    checker = checks or CheckHere()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-        yield
+        async with checker:
+            yield
         if store is None:
             used.close()
 
@@ -116,7 +120,7 @@ def create_app(
         lifespan=lifespan,
         max_body_size=settings.body_bytes,
     )
-    context = make_context(settings, used, now)
+    context = make_context(settings, used, now, checker)
     context.layout.make()
     app.state.context = context
     app.public_url = app.state.public_url = settings.public_url

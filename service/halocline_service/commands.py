@@ -202,13 +202,19 @@ def _who(settings: Settings) -> str:
 @app.command()
 def api(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> None:
     """Answer HTTP."""
+    from halocline_service.api.checking.processes import CheckProcesses
     from halocline_service.app import create_app
     from halocline_service.serving.server import serve
 
     settings = _settings(host=host, port=port, data_dir=data_dir)
     logs.configure("api", form=settings.log_format, access=settings.access_log)
     _prepare(settings)
-    if not serve(create_app(settings), settings):
+    checks = CheckProcesses(
+        settings.check_processes,
+        seconds=settings.check_seconds,
+        memory=settings.check_memory_bytes,
+    )
+    if not serve(create_app(settings, checks=checks), settings):
         raise typer.Exit(3)
 
 

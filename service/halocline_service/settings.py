@@ -51,7 +51,47 @@ _Paths = Annotated[list[Path], NoDecode, _listed(os.pathsep)]
 _Words = Annotated[list[str], NoDecode, _listed(",")]
 
 
-class Settings(BaseSettings):
+class _RequestLimits(BaseSettings):
+    """Limits of what requests may send and keep."""
+
+    check_processes: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="Processes of one API process that check requests; one owner has all but one "
+        "of them at most.",
+    )
+    check_seconds: float = Field(
+        default=10.0, gt=0, description="How long a processor may be busy with one check."
+    )
+    check_memory_bytes: int = Field(
+        default=_GIBIBYTE, ge=64 * _MEBIBYTE, description="Most memory that a check may take."
+    )
+
+    body_bytes: int = Field(default=_MEBIBYTE, ge=1024, description="Largest body of a request.")
+    upload_key_bytes: int = Field(
+        default=512 * _MEBIBYTE, ge=1024, description="Largest single object of an upload."
+    )
+    upload_bytes: int = Field(default=64 * _GIBIBYTE, ge=1024, description="Largest upload.")
+    upload_keys: int = Field(default=1_000_000, ge=1, description="Most objects of an upload.")
+    uploads_per_owner: int = Field(default=100, ge=1)
+    upload_open_seconds: float = Field(
+        default=7 * 86_400.0,
+        gt=0,
+        description="How long an upload that is not completed is kept after its last object, and "
+        "one that was sent for a job which never came.",
+    )
+    chunk_bytes: int = Field(
+        default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
+    )
+    disk_headroom_bytes: int = Field(
+        default=256 * _MEBIBYTE,
+        ge=0,
+        description="Free space that must be left; jobs that compute end where there is less.",
+    )
+
+
+class Settings(_RequestLimits):
     """The settings of every process of the service."""
 
     model_config = SettingsConfigDict(env_prefix="HALOCLINE_", extra="ignore")
@@ -189,28 +229,6 @@ class Settings(BaseSettings):
         default=20.0,
         gt=0,
         description="How long a connection may take for a header, or to send or read nothing.",
-    )
-
-    body_bytes: int = Field(default=_MEBIBYTE, ge=1024, description="Largest body of a request.")
-    upload_key_bytes: int = Field(
-        default=512 * _MEBIBYTE, ge=1024, description="Largest single object of an upload."
-    )
-    upload_bytes: int = Field(default=64 * _GIBIBYTE, ge=1024, description="Largest upload.")
-    upload_keys: int = Field(default=1_000_000, ge=1, description="Most objects of an upload.")
-    uploads_per_owner: int = Field(default=100, ge=1)
-    upload_open_seconds: float = Field(
-        default=7 * 86_400.0,
-        gt=0,
-        description="How long an upload that is not completed is kept after its last object, and "
-        "one that was sent for a job which never came.",
-    )
-    chunk_bytes: int = Field(
-        default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
-    )
-    disk_headroom_bytes: int = Field(
-        default=256 * _MEBIBYTE,
-        ge=0,
-        description="Free space that must be left; jobs that compute end where there is less.",
     )
 
     @field_validator("database_url")

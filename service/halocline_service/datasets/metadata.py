@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from halocline_engine.errors import DatasetError
+from halocline_service.datasets.json_text import check_json
 
 __all__ = ["check_document", "parse_document"]
 
@@ -58,8 +59,12 @@ def parse_document(key: str, data: bytes) -> dict[str, Any]:
     if sum(map(data.count, _VALUES)) > _MOST_VALUES:
         raise at.refuse(f"has more than {_MOST_VALUES} values")
     try:
+        check_json(data)
+    except ValueError as error:
+        raise at.refuse(f"cannot be read: {error}") from error
+    try:
         document = json.loads(data)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise at.refuse("is not JSON") from error
     if not isinstance(document, dict):
         raise at.refuse("is not a JSON object")

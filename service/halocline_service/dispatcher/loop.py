@@ -25,7 +25,7 @@ from halocline_service.dispatcher.outcome import (
     Succeeded,
     outcome_of,
 )
-from halocline_service.dispatcher.sweep import Sweep
+from halocline_service.dispatcher.sweep import Sweep, Sweeper
 from halocline_service.dispatcher.workers import Look, Seen, Workers
 from halocline_service.jobs.job import Ending, Job, Lease
 from halocline_service.jobs.setbacks import Cause, Interruption
@@ -38,7 +38,6 @@ from halocline_service.store.base import WAITING, Change, JobStore, Store, Store
 __all__ = ["Dispatcher"]
 
 _log = structlog.get_logger()
-_SWEEP_SECONDS = 600.0
 _GRACE_SECONDS = 20.0
 _TRIES_TO_SETTLE = 5
 # Processes that need no workers, and those that do.
@@ -72,13 +71,12 @@ class Dispatcher:
             is_gone=self._sign.is_gone,
         )
         self._sweep = Sweep(store, self._layout, settings.upload_open_seconds)
-        self._sweeping = threading.Thread()
+        self._sweeper = Sweeper(self._sweep)
         self._wake = threading.Event()
         self._workers = Workers(look, self._wake.set)
         self._told: Seen | None = None
         self._running: dict[threading.Thread, LeaseKeeper] = {}
         self._planning: set[str] = set()
-        self._swept = float("-inf")
         self._beaten = float("-inf")
         self._observed = float("-inf")
         self._lacks = ""
@@ -108,24 +106,14 @@ class Dispatcher:
         if now - self._observed >= self._settings.heartbeat_seconds * _LOOK_BEATS:
             self._observe()
             self._observed = now
-        if now - self._swept >= _SWEEP_SECONDS:
-            self._swept = now
+        if self._sweeper.look():
             self._sign.tidy({each.holder for each in self._store.jobs.held()})
-            if not self._sweeping.is_alive():  # it may take long: no job waits for it
-                self._sweeping = threading.Thread(target=self._run_sweep, daemon=True)
-                self._sweeping.start()
         wish = self._wish(seen)
         while len(self._running) < self._settings.concurrency and self._start(wish):
             pass
         is_full = wish.most is not None and len(self._running) >= wish.most
         if is_full and not self._planning and _allowed(wish) >= _PLANNED:
             self._start(Wish(processes=_PLANNED))
-
-    def _run_sweep(self) -> None:
-        try:
-            self._sweep.run()
-        except Exception:
-            _log.exception("files not swept")
 
     def _heed(self, change: Change | None) -> None:
         """Look for work where there is some, and whether jobs that were dismissed run here."""
@@ -179,13 +167,13 @@ class Dispatcher:
 
     def _work(self, job: Job, keeper: LeaseKeeper) -> None:
         try:
-            self._attempt_and_settle(job, keeper)
+            self._finish(job, keeper)
         finally:  # a slot is free again whatever happened
             self._running.pop(threading.current_thread(), None)
             self._planning.discard(job.id)
             self._wake.set()
 
-    def _attempt_and_settle(self, job: Job, keeper: LeaseKeeper) -> None:
+    def _finish(self, job: Job, keeper: LeaseKeeper) -> None:
         log = _log.bind(job_id=job.id, fence=job.fence, owner=job.owner)
         log.info("job started", job_process=job.process, attempt=job.attempt)
         with keeper:
@@ -231,8 +219,7 @@ class Dispatcher:
         deadline = time.monotonic() + _GRACE_SECONDS
         for thread in running:
             thread.join(max(0.0, deadline - time.monotonic()))
-        if self._sweeping.is_alive():
-            self._sweeping.join(max(0.0, deadline - time.monotonic()))
+        self._sweeper.close(max(0.0, deadline - time.monotonic()))
         _log.info("dispatcher stopped", left=sum(thread.is_alive() for thread in running))
 
 

@@ -6,6 +6,7 @@ folder is not looked at: its owner is unknown.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,13 +20,14 @@ from halocline_service.datasets.turns import BusyError, alone, last_touched
 from halocline_service.jobs.job import Upload, is_id
 from halocline_service.store.base import Store, StoreAway
 
-__all__ = ["REMAINS_SECONDS", "Sweep"]
+__all__ = ["REMAINS_SECONDS", "Sweep", "Sweeper"]
 
 _log = structlog.get_logger()
 
 #: How long what was removed is remembered. Its files are deleted with it; those that a process
 #: left that was killed meanwhile, or wrote when it was late, go then.
 REMAINS_SECONDS = 86_400.0
+_SWEEP_SECONDS = 600.0  # between the beginnings of two sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,35 @@ class Sweep:
         if found.is_complete:
             return self.layout.forget_parts(upload_id).gone
         return self.layout.forget_old_parts(upload_id, before=self.now() - REMAINS_SECONDS)
+
+
+class Sweeper:
+    """Sweeps in a thread of its own, now and then: it may take long, and no job waits for it."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+        self._thread = threading.Thread()
+        self._begun = float("-inf")
+
+    def look(self) -> bool:
+        """Begin another sweep if it is time, and the one before has ended; say whether it began."""
+        if time.monotonic() - self._begun < _SWEEP_SECONDS or self._thread.is_alive():
+            return False
+        self._begun = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+        self._thread.start()
+        return True
+
+    def close(self, seconds: float) -> None:
+        """Wait for the end of a sweep; one that takes longer ends with the process."""
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self._sweep.run()
+        except Exception:
+            _log.exception("files not swept")
 
 
 @contextmanager

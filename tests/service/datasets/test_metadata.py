@@ -129,7 +129,10 @@ def test_consolidated_metadata_is_checked_too() -> None:
     [
         (b"{", "is not JSON."),
         (b"\xff", "is not JSON."),
-        (b"[" * 100_000, "is not JSON."),
+        (
+            b"[" * 100_000,
+            "cannot be read: its lists and objects are nested more than 64 levels deep.",
+        ),
         (b"[]", "is not a JSON object."),
         (b" " * (2**24 + 1), "is 16777217 bytes long, but 16777216 are allowed."),
     ],

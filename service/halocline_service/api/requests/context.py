@@ -9,6 +9,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from halocline_service.api.checking.base import Checks
 from halocline_service.api.problems import ProblemError
 from halocline_service.auth.keys import verify
 from halocline_service.datasets.layout import Layout
@@ -45,13 +46,16 @@ class Context:
     resolver: Resolver
     processes: dict[str, Process]
     now: Callable[[], float]
+    checks: Checks
 
 
-def make_context(settings: Settings, store: Store, now: Callable[[], float]) -> Context:
+def make_context(
+    settings: Settings, store: Store, now: Callable[[], float], checks: Checks
+) -> Context:
     """Tie settings and stores together."""
     layout = Layout(settings.data_dir.resolve())
     resolver = Resolver(store, layout, tuple(settings.data_roots))
-    return Context(settings, store, layout, resolver, dict(PROCESSES), now)
+    return Context(settings, store, layout, resolver, dict(PROCESSES), now, checks)
 
 
 async def _context(request: Request) -> Context:  # without a thread

@@ -7,20 +7,18 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
-from pydantic import ValidationError
+import anyio.to_thread
 
-from halocline_service.api.problems import ProblemError, inputs_problem
+from halocline_service.api.checking.inputs import JsonObject
+from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import Context
 from halocline_service.api.schemas import Execute
 from halocline_service.datasets.addresses import localised
 from halocline_service.datasets.references import no_upload
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.jobs.states import FINAL
-from halocline_service.processes.base import Inputs, Process, ReadingInputs
-from halocline_service.processes.describe import resolved_schema
-from halocline_service.processes.plan import PlanInputs
+from halocline_service.processes.base import Process, ReadingInputs
 from halocline_service.store.base import (
     IdempotencyConflict,
     JobQuery,
@@ -29,20 +27,28 @@ from halocline_service.store.base import (
     UploadGone,
 )
 
-__all__ = ["ExecutionRequest", "Preference", "check", "preference", "submit"]
+__all__ = [
+    "ExecutionRequest",
+    "Preference",
+    "check",
+    "outcome_of",
+    "preference",
+    "request_of",
+    "submit",
+]
 
 _LONGEST_WAIT = 30  # seconds
 _RECENT = 10  # jobs by which the pace of a queue is judged
 _LATER = "-"  # stands for a dataset that is not named yet
-_QUALIFIERS = {"value", "mediaType", "encoding", "schema", "format", "type"}
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRequest:
-    """A request to execute, checked."""
+    """A request to execute, checked: inputs as JSON, and those of them that name datasets."""
 
     process: Process
-    inputs: Inputs
+    inputs: JsonObject
+    references: Mapping[str, str]
     outputs: tuple[str, ...]
     raw: bool
     name: str | None = None
@@ -62,7 +68,18 @@ def preference(header: str | None) -> Preference:
     return Preference(run_async="respond-async" in wishes)
 
 
-def check(
+async def check(
+    here: Context, process: Process, body: Execute, owner: str, base: str
+) -> ExecutionRequest:
+    """Check all that can be told without reading data; `base` is the API's URL.
+
+    Raises a problem or an engine error.
+    """
+    outcome = await outcome_of(here, process, body, owner, base)
+    return await request_of(here, process, body, owner, outcome)
+
+
+async def outcome_of(
     here: Context,
     process: Process,
     body: Execute,
@@ -70,41 +87,46 @@ def check(
     base: str,
     *,
     without: Sequence[str] = (),
-) -> ExecutionRequest:
-    """Check all that can be told without reading data; `base` is the API's URL.
+    facts: bool = False,
+) -> JsonObject:
+    """Have the inputs checked; the datasets `without` which that is done are not there yet.
 
-    The inputs `without` which it is checked name datasets and are not there yet. Raises a problem
-    or an engine error.
+    See `checking.inputs.checked`.
     """
     reads = issubclass(process.inputs, ReadingInputs)
     sent = localised(body.inputs, base) if reads else body.inputs
-    inputs = _checked(here, process, {**dict.fromkeys(without, _LATER), **sent})
+    inputs = {**dict.fromkeys(without, _LATER), **sent}
+    return await here.checks(owner, process.id, inputs, facts=facts)
+
+
+async def request_of(
+    here: Context,
+    process: Process,
+    body: Execute,
+    owner: str,
+    outcome: JsonObject,
+    *,
+    without: Sequence[str] = (),
+) -> ExecutionRequest:
+    """Return the request whose inputs were checked. Raises a problem or an engine error."""
+    if "problem" in outcome:
+        raise ProblemError(**outcome["problem"])
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
     for name in wanted:
         if name not in process.outputs:
             raise _no_output(process, name)
-    if isinstance(inputs, ReadingInputs):
-        for name, reference in inputs.references().items():
-            if name not in without:
-                here.resolver.resolve(reference, owner=owner)
+    references: dict[str, str] = outcome["references"]
+    named = [given for name, given in references.items() if name not in without]
+    await anyio.to_thread.run_sync(_resolve, here, named, owner)
     labels = tuple(dict.fromkeys(body.labels))
-    return ExecutionRequest(process, inputs, wanted, body.response == "raw", body.name, labels)
+    is_raw = body.response == "raw"
+    inputs = outcome["inputs"]
+    return ExecutionRequest(process, inputs, references, wanted, is_raw, body.name, labels)
 
 
-def _checked(here: Context, process: Process, inputs: Mapping[str, Any]) -> Inputs:
-    """Return the inputs of a process as its model has them; those of one that is planned too."""
-    given = _unqualified(process, inputs)
-    try:
-        found = process.inputs.model_validate(given)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        raise inputs_problem(faults, given, what="Input", model=process.inputs) from None
-    process.check(found)
-    if not isinstance(found, PlanInputs):
-        return found
-    planned = _checked(here, here.processes[found.process], found.inputs)
-    plain = planned.model_dump(mode="json", exclude_unset=True)
-    return found.model_copy(update={"inputs": plain})
+def _resolve(here: Context, references: Sequence[str], owner: str) -> None:
+    for reference in references:
+        here.resolver.resolve(reference, owner=owner)
 
 
 def _no_output(process: Process, name: str) -> ProblemError:
@@ -115,35 +137,10 @@ def _no_output(process: Process, name: str) -> ProblemError:
     )
 
 
-def _unqualified(process: Process, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Take values out of OGC's `{"value": ...}` and `{"href": ...}`.
-
-    An input that is an object itself is taken out only if what is inside is an object.
-    """
-    schemas = resolved_schema(process.inputs)["properties"]
-    return {
-        name: _value(value, takes_object='"object"' in json.dumps(schemas.get(name, {})))
-        for name, value in inputs.items()
-    }
-
-
-def _value(value: Any, *, takes_object: bool) -> Any:
-    if not isinstance(value, dict):
-        return value
-    members = cast("dict[str, Any]", value)
-    if set(members) <= {"href", "type", "title", "rel"} and "href" in members:
-        return members["href"]
-    if "value" in members and set(members) <= _QUALIFIERS:
-        inner = members["value"]
-        is_value = isinstance(inner, dict) or not takes_object
-        return cast("Any", inner) if is_value else members
-    return members
-
-
 def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: str | None) -> Job:
     """Store the job; it is in the database when this returns."""
     request = {
-        "inputs": asked.inputs.model_dump(mode="json", exclude_unset=True),
+        "inputs": asked.inputs,
         "outputs": list(asked.outputs),
     }
     called = [[asked.name, *asked.labels]] if asked.name or asked.labels else []
@@ -155,7 +152,7 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
         fingerprint=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         idempotency_key=idempotency_key,
         max_attempts=here.settings.max_attempts,
-        uploads=_uploads(asked.inputs),
+        uploads=_uploads(asked.references),
         name=asked.name,
         labels=asked.labels,
     )
@@ -188,8 +185,7 @@ def _until_one_ends(here: Context, owner: str) -> int:
     return min(_LONGEST_WAIT, math.ceil(max(1.0, (here.now() - min(ends)) / len(ends))))
 
 
-def _uploads(inputs: Inputs) -> tuple[str, ...]:
+def _uploads(references: Mapping[str, str]) -> tuple[str, ...]:
     """Give the identifiers of the uploads that inputs name."""
-    named = inputs.references().values() if isinstance(inputs, ReadingInputs) else ()
-    parts = [reference.partition(":") for reference in named]
+    parts = [reference.partition(":") for reference in references.values()]
     return tuple(dict.fromkeys(name for scheme, _, name in parts if scheme == "upload"))

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.middleware import origin, send_problem
+from halocline_service.datasets.json_text import check_json
 
 __all__ = ["END_TURN", "Writers"]
 
@@ -48,6 +49,11 @@ class Writers:
             await self.app(scope, receive, send)
             return
         messages = await self._received(receive)
+        try:
+            check_json(b"".join(message.get("body", b"") for message in messages))
+        except ValueError as error:
+            await send_problem(scope, send, self.public_url or origin(scope), _unread(error))
+            return
         asker = Headers(scope=scope).get("authorization", "")
         async with AsyncExitStack() as turn:
             try:
@@ -86,6 +92,14 @@ class _WriteLocks:
             self._askers[asker] -= 1
             if not self._askers[asker]:
                 del self._askers[asker], self._mine[asker]
+
+
+def _unread(error: ValueError) -> ProblemError:
+    return ProblemError(
+        "argument",
+        f"The body of the request cannot be read: {error}.",
+        hint="Write it as the description of the process shows.",
+    )
 
 
 def _busy() -> ProblemError:

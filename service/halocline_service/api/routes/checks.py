@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import anyio.to_thread
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
 
 from halocline_engine.errors import HaloclineError
+from halocline_service.api.checking.inputs import JsonObject
 from halocline_service.api.problems import ProblemError, problem_body, problem_of
 from halocline_service.api.requests.context import AskedProcess, Context, Here, Owner, base_url
-from halocline_service.api.requests.execution import check
+from halocline_service.api.requests.execution import outcome_of, request_of
 from halocline_service.api.schemas import Checked, Execute
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
 
@@ -37,14 +36,14 @@ async def check_request(
     """
     missing = _missing(process.inputs, body.inputs)
     base = base_url(request)
-    problem = await anyio.to_thread.run_sync(_problem, here, process, body, owner, base, missing)
-    told = await anyio.to_thread.run_sync(_told, process, body.inputs)
+    outcome = await outcome_of(here, process, body, owner, base, without=missing, facts=True)
+    problem = await _problem(here, process, body, owner, outcome, missing)
     return Checked(
         process=process.id,
         valid=problem is None,
         missing=missing,
         problem=None if problem is None else problem_body(base, problem),
-        program=None if told is None else dict(told),
+        program=outcome.get("program"),
     )
 
 
@@ -54,24 +53,19 @@ def _missing(inputs: type[Inputs], given: Mapping[str, Any]) -> list[str]:
     return [name for name in inputs.datasets if name not in given]
 
 
-def _problem(
-    here: Context, process: Process, body: Execute, owner: str, base: str, missing: Sequence[str]
+async def _problem(
+    here: Context,
+    process: Process,
+    body: Execute,
+    owner: str,
+    outcome: JsonObject,
+    missing: Sequence[str],
 ) -> ProblemError | None:
-    """Give what execution would answer, if that is a problem."""
+    """Return what execution would answer, if that is a problem."""
     try:
-        check(here, process, body, owner, base, without=missing)
+        await request_of(here, process, body, owner, outcome, without=missing)
     except ProblemError as problem:
         return problem
     except HaloclineError as error:
         return problem_of(error)
     return None
-
-
-def _told(process: Process, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Say what the program needs; nothing where it is wrong itself, which the problem tells."""
-    if process.tell is None:
-        return None
-    try:
-        return process.tell(given)
-    except (HaloclineError, ValidationError):
-        return None

@@ -20,6 +20,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import Here, Owner, OwnJob
+from halocline_service.api.requests.headers import LARGEST, whole_number
 from halocline_service.api.requests.shares import one_of
 from halocline_service.api.schemas import timestamp
 from halocline_service.jobs.job import Job, JobEvent
@@ -33,22 +34,22 @@ router = APIRouter(tags=["Jobs"])
 _POLL_SECONDS = 1.0  # nothing rests on being woken
 _MOST_STREAMS = 20  # of one owner, at one API process
 _PAGE = 500
-_LARGEST = 2**63 - 1
 
 
 async def _start(
     last_event_id: Annotated[
         str | None, Header(description="The id of the last event that was seen.")
     ] = None,
-    after: Annotated[int, Query(ge=0, le=_LARGEST, description="The same, as a parameter.")] = 0,
+    after: Annotated[int, Query(ge=0, le=LARGEST, description="The same, as a parameter.")] = 0,
 ) -> int:
     if last_event_id is None:
         return after
-    if not last_event_id.isascii() or not last_event_id.isdigit() or int(last_event_id) > _LARGEST:
+    number = whole_number(last_event_id)
+    if number is None:
         raise ProblemError(
             "argument", f"Header 'Last-Event-ID' must be a number, got '{last_event_id[:40]}'."
         )
-    return int(last_event_id)
+    return number
 
 
 async def _stream(request: Request, owner: Owner) -> AsyncIterator[None]:

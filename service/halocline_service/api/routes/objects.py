@@ -21,6 +21,7 @@ from fastapi import APIRouter, Request, Response
 
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import Context, Here, OwnUpload
+from halocline_service.api.requests.headers import whole_number
 from halocline_service.api.requests.room import Held, Room
 from halocline_service.api.responses.files import FOREVER, NEVER, serve
 from halocline_service.api.responses.listing import listing
@@ -167,8 +168,8 @@ def _others(here: Context, request: Request, upload: Upload, target: Path) -> in
 
 def _announced(here: Context, request: Request) -> int:
     """Give how many bytes a request says that it brings; what is too many is refused elsewhere."""
-    said = request.headers.get("content-length", "0")
-    return min(int(said) if said.isdigit() else 0, here.settings.upload_key_bytes)
+    announced = whole_number(request.headers.get("content-length", "0"))
+    return min(announced or 0, here.settings.upload_key_bytes)
 
 
 def _discard(part: Path) -> None:

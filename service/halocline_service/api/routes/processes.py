@@ -32,7 +32,7 @@ from halocline_service.api.schemas import (
     ProcessSummary,
     StatusInfo,
 )
-from halocline_service.processes.base import Process
+from halocline_service.processes.base import Inputs, Process
 from halocline_service.processes.describe import input_descriptions, output_descriptions
 
 __all__ = ["router"]
@@ -115,7 +115,7 @@ async def execute(
 ) -> Response:
     """Check the request and make a job of it, or answer at once where the process may."""
     base = base_url(request)
-    asked = await anyio.to_thread.run_sync(check, here, process, body, owner, base)
+    asked = await check(here, process, body, owner, base)
     wishes = preference(prefer)
     if process.may_run_now and not wishes.run_async:
         await getattr(request.state, END_TURN)()  # it may take long, and stores nothing
@@ -131,17 +131,18 @@ async def execute(
 async def _run_now(request: Request, asked: ExecutionRequest, owner: str) -> Response:
     """Answer at once; who is to wait before that holds no slot of those who compute."""
     assert asked.process.inline is not None
+    inputs = asked.process.inputs.model_validate(asked.inputs)
     answers: Counter[str] = request.app.state.answers
     limiter: CapacityLimiter = request.app.state.inline_limiter
     hint = "Wait for one, or ask with the header 'Prefer: respond-async'."
     with one_of(answers, owner, _MOST_ANSWERS, what="requests answered at once", hint=hint):
-        await anyio.sleep(asked.process.inline.pause(asked.inputs))
-        return await anyio.to_thread.run_sync(_outputs, asked, limiter=limiter)
+        await anyio.sleep(asked.process.inline.pause(inputs))
+        return await anyio.to_thread.run_sync(_outputs, asked, inputs, limiter=limiter)
 
 
-def _outputs(asked: ExecutionRequest) -> Response:
+def _outputs(asked: ExecutionRequest, inputs: Inputs) -> Response:
     assert asked.process.inline is not None
-    values = asked.process.inline.run(asked.inputs)
+    values = asked.process.inline.run(inputs)
     values = {name: value for name, value in values.items() if name in asked.outputs}
     if not asked.outputs:
         return Response(status_code=204)

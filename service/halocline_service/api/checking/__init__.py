@@ -1,0 +1,1 @@
+"""Checks of requests in processes with limits of time and memory."""

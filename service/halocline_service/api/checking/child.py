@@ -1,0 +1,91 @@
+"""A process that checks inputs, one request after the other, as the API asks for it.
+
+Requests and outcomes are lines of JSON. The system ends the process where a check takes more
+seconds of a processor than are allowed, even within one call of a library written in C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from math import ceil
+from typing import BinaryIO
+
+import psutil
+import structlog
+
+from halocline_service import logs
+from halocline_service.api.checking.inputs import JsonObject, checked
+from halocline_service.lifetime import end_with
+
+__all__ = ["main", "serve"]
+
+_log = structlog.get_logger()
+_RESERVED = 64 * 2**20  # what stacks and other mappings have reserved and never touch
+
+
+def main() -> None:
+    """Serve the API process that started this one: `seconds` and `memory` are arguments."""
+    end_with(os.getppid())
+    logs.configure("check", form="auto")
+    asked, told = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what prints does no harm
+    _warm()
+    _limit_memory(int(sys.argv[2]))
+    told.write(b"{}\n")  # ready
+    told.flush()
+    serve(asked, told, float(sys.argv[1]))
+
+
+def serve(asked: BinaryIO, told: BinaryIO, seconds: float) -> None:
+    """Check until the API ends, each request within some seconds of a processor."""
+    for line in asked:
+        _limit_time(seconds)
+        told.write(json.dumps(_outcome(line)).encode() + b"\n")
+        told.flush()
+
+
+def _outcome(line: bytes) -> JsonObject:
+    """Return the outcome of a request; `limit` names one that was met, `fault` is one of ours."""
+    try:
+        request = json.loads(line)
+        return checked(request["process"], request["inputs"], facts=request["facts"])
+    except MemoryError:
+        return {"limit": "memory"}
+    except RecursionError:
+        return {"limit": "depth"}
+    except Exception:
+        _log.exception("check failed")
+        return {"fault": True}
+
+
+def _limit_time(seconds: float) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = ceil(used.ru_utime + used.ru_stime + seconds)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def _limit_memory(size: int) -> None:
+    """Let checks take no more than so many bytes beside what is loaded."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    taken = int(psutil.Process().memory_info().data)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = taken + _RESERVED + size
+    resource.setrlimit(
+        resource.RLIMIT_DATA,
+        (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard),
+    )
+
+
+def _warm() -> None:
+    """Load what checks need."""
+    text = "def f(a: Field[float]):\n    with computation(PARALLEL), interval(...):\n        a = a"
+    checked("stencil", {"program": text, "dataset": "-"}, facts=True)
+    checked("column", {"expression": "a", "dataset": "-"}, facts=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Checks in a few processes with limits: what reads users' texts cannot hold the API.
+
+One owner has all but one of them at most, and of those who wait the one goes first who has the
+fewest and was served least recently. A process that meets a limit is ended, and another started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, cast
+
+import structlog
+
+from halocline_service.api.checking.inputs import JsonObject
+from halocline_service.api.problems import ProblemError
+
+__all__ = ["COMMAND", "CheckProcesses"]
+
+_log = structlog.get_logger()
+
+#: What a process for checks runs; seconds and bytes follow.
+COMMAND = (sys.executable, "-m", "halocline_service.api.checking.child")
+_LONGEST_LINE = 64 * 2**20
+_PATIENCE = 6.0  # times the seconds of a processor, on a machine that is busy
+_STARTING = 120.0  # seconds until a process has loaded what it needs
+_PAUSE = 1.0  # seconds before another try to start one, and for one that ends by itself
+
+
+class CheckProcesses:
+    """Used as `async with`: leaving it ends every process."""
+
+    def __init__(
+        self, count: int, *, seconds: float, memory: int, command: Sequence[str] = COMMAND
+    ) -> None:
+        self._count = count
+        self._seconds = seconds
+        self._command = (*command, f"{seconds:g}", str(memory))
+        self._idle: asyncio.Queue[_CheckProcess] = asyncio.Queue()
+        self._all: set[_CheckProcess] = set()
+        self._replacements: set[asyncio.Task[int]] = set()
+        self._turns = _Turns(count)
+        self._is_closing = False
+
+    async def __aenter__(self) -> Self:
+        """Start the processes."""
+        for _ in range(self._count):
+            self._idle.put_nowait(await self._started())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End them."""
+        self._is_closing = True
+        await asyncio.gather(*self._replacements)
+        for checker in tuple(self._all):
+            await checker.end()
+
+    async def __call__(
+        self, owner: str, process: str, inputs: Mapping[str, Any], *, facts: bool = False
+    ) -> JsonObject:
+        """Return the outcome of `checked`. Raises a problem where a limit is met."""
+        request = {"process": process, "inputs": inputs, "facts": facts}
+        line = json.dumps(request).encode() + b"\n"
+        await self._turns.take(owner)
+        try:
+            outcome = await self._answered(line)
+        finally:
+            self._turns.give_back(owner)
+        if "limit" in outcome:
+            raise _too_hard(str(outcome["limit"]), self._seconds)
+        if "fault" in outcome:
+            raise RuntimeError("A check failed; the log of its process has the details.")
+        return outcome
+
+    async def _answered(self, line: bytes) -> JsonObject:
+        """Return the outcome; where something else ended the process, another one is asked."""
+        status = 0
+        for _ in range(2):
+            checker, outcome = await self._idle.get(), None
+            try:
+                outcome = await checker.ask(line, self._seconds * _PATIENCE)
+            finally:  # also where nobody waits for the answer any more
+                replacement = None if outcome is not None else self._replace(checker)
+            if replacement is None:
+                assert outcome is not None
+                self._idle.put_nowait(checker)
+                return outcome
+            status = await asyncio.shield(replacement)
+            if checker.is_late or status == -signal.SIGXCPU:
+                return {"limit": "time"}
+            _log.warning("check process ended", status=status)
+        return {"limit": f"signal {-status}" if status < 0 else f"status {status}"}
+
+    def _replace(self, checker: _CheckProcess) -> asyncio.Task[int]:
+        """End a process and start another in its place; the status is that of the first."""
+        task = asyncio.ensure_future(self._replaced(checker))
+        self._replacements.add(task)
+        task.add_done_callback(self._replacements.discard)
+        return task
+
+    async def _replaced(self, checker: _CheckProcess) -> int:
+        self._all.discard(checker)
+        status = await checker.end()
+        while not self._is_closing:
+            try:
+                self._idle.put_nowait(await self._started())
+            except OSError as error:  # the machine has no room for a process
+                _log.warning("check process not started", error=str(error))
+                await asyncio.sleep(_PAUSE)
+            else:
+                break
+        return status
+
+    async def _started(self) -> _CheckProcess:
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=_LONGEST_LINE,
+        )
+        checker = _CheckProcess(process)
+        self._all.add(checker)
+        return checker
+
+
+class _CheckProcess:
+    """One process; `is_late` says that it did not answer in time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._is_ready = False
+        self.is_late = False
+
+    async def ask(self, line: bytes, seconds: float) -> JsonObject | None:
+        """Return the answer to a request; None where there is none and will be none."""
+        reader = cast("asyncio.StreamReader", self._process.stdout)
+        writer = cast("asyncio.StreamWriter", self._process.stdin)
+        try:
+            if not self._is_ready:
+                async with asyncio.timeout(_STARTING):
+                    await reader.readline()
+                self._is_ready = True
+            async with asyncio.timeout(seconds):
+                writer.write(line)
+                await writer.drain()
+                answer = await reader.readline()
+        except TimeoutError:
+            self.is_late = self._is_ready
+            return None
+        except (OSError, ValueError):  # it ended, or says too much
+            return None
+        return cast("JsonObject", json.loads(answer)) if answer.endswith(b"\n") else None
+
+    async def end(self) -> int:
+        """End it, and return its status: its own where it ends by itself."""
+        if self._process.stdout is not None and self._process.stdout.at_eof():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await self._process.wait()
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.communicate()  # closes its pipes as well
+        return cast("int", self._process.returncode)
+
+
+class _Turns:
+    """Who has a process, and who waits for one."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._most = max(1, count - 1)  # of one owner
+        self._has: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # least recently served first
+
+    async def take(self, owner: str) -> None:
+        """Wait for a turn, and have it."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(owner)
+            raise
+
+    def give_back(self, owner: str) -> None:
+        """End a turn."""
+        self._free += 1
+        self._has[owner] -= 1
+        if not self._has[owner]:
+            del self._has[owner]
+        self._serve()
+
+    def _serve(self) -> None:
+        """Give turns to those who wait."""
+        while self._free and (owner := self._next()) is not None:
+            waiting = self._waiting.pop(owner)
+            turn = waiting.popleft()
+            if waiting:
+                self._waiting[owner] = waiting  # behind all others
+            if not turn.done():  # else who waited has gone
+                self._free -= 1
+                self._has[owner] += 1
+                turn.set_result(None)
+
+    def _next(self) -> str | None:
+        allowed = [owner for owner in self._waiting if self._has[owner] < self._most]
+        return min(allowed, key=lambda owner: self._has[owner], default=None)
+
+
+_WAY_OUT = "Make the program smaller, or split it into several."
+
+
+def _too_hard(limit: str, seconds: float) -> ProblemError:
+    """Make the problem of a request whose check met a limit."""
+    reasons = {
+        "time": f"took more than {seconds:g} seconds of a processor, which is what a check may "
+        "take",
+        "memory": "took more memory than a check may take",
+        "depth": "met terms that are nested too deeply",
+    }
+    reason = reasons.get(limit, f"ended its process by {limit}")
+    return ProblemError("capacity", f"The check of the request {reason}.", hint=_WAY_OUT)
