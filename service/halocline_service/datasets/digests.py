@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from halocline_engine.datasets.regular import NotRegularError, open_regular
+
 __all__ = ["digest_of", "digest_within"]
 
 _THREADS = 4
@@ -30,13 +32,16 @@ def digest_of(root: Path) -> str:
 def digest_within(place: Path, most: int) -> str | None:
     """Give the SHA-256 of a file, or the digest of a store, of at most so many bytes.
 
-    None stands for one that is larger, which is not read.
+    None stands for one that is larger, or that holds other things than files: it is not read.
     """
-    if place.is_file():
-        return _sha256(place) if place.stat().st_size <= most else None
-    if sum(path.stat().st_size for path in _files(place)) > most:
+    try:
+        if place.is_file():
+            return _sha256(place) if place.stat().st_size <= most else None
+        if sum(path.stat().st_size for path in _files(place)) > most:
+            return None
+        return digest_of(place)
+    except NotRegularError:
         return None
-    return digest_of(place)
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -45,5 +50,5 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -62,6 +62,8 @@ class Links:
                         folders.append(entry.path)
                     elif entry.is_symlink():
                         links.append(entry.path)
+                    elif not entry.is_file(follow_symlinks=False):
+                        raise self._special(entry.path)
         except FileNotFoundError:  # removed meanwhile, so nothing of it is read
             return []
         except PermissionError:
@@ -72,8 +74,17 @@ class Links:
             ) from None
         return links
 
+    def _special(self, path: str) -> DatasetError:
+        return DatasetError(
+            f"In dataset '{self._name}', '{os.path.relpath(path, self._store)}' is neither a file "
+            "nor a folder.",
+            hint="Remove it from the dataset.",
+        )
+
     def _checked(self, link: str) -> str:
         real = os.path.realpath(link)
+        if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
+            raise self._special(link)
         if not any(Path(real).is_relative_to(root) for root in self._roots):
             raise DatasetError(
                 f"In dataset '{self._name}', '{os.path.relpath(link, self._store)}' is a link that "

@@ -17,7 +17,7 @@ from typing import Any, cast
 from halocline_engine.errors import DatasetError
 from halocline_service.datasets.json_text import check_json
 
-__all__ = ["check_document", "parse_document"]
+__all__ = ["check_document", "check_size", "parse_document"]
 
 _DTYPES_V3 = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)|string")
 _NAMED_V3 = {"numpy.datetime64", "numpy.timedelta64", "fixed_length_utf32", "null_terminated_bytes"}
@@ -51,11 +51,17 @@ class _At:
         return DatasetError(f"Zarr metadata '{self.key}' {what}.", hint=hint)
 
 
+def check_size(key: str, size: int) -> None:
+    """Raise `DatasetError` where a document has too many bytes to be read."""
+    if size > _LARGEST_DOCUMENT:
+        what = f"is {size} bytes long, but {_LARGEST_DOCUMENT} are allowed"
+        raise _At(key, 0).refuse(what)
+
+
 def parse_document(key: str, data: bytes) -> dict[str, Any]:
     """Read a metadata document. Raises `DatasetError` where it is not a JSON object."""
     at = _At(key, 0)
-    if len(data) > _LARGEST_DOCUMENT:
-        raise at.refuse(f"is {len(data)} bytes long, but {_LARGEST_DOCUMENT} are allowed")
+    check_size(key, len(data))
     if sum(map(data.count, _VALUES)) > _MOST_VALUES:
         raise at.refuse(f"has more than {_MOST_VALUES} values")
     try:

@@ -156,7 +156,7 @@ class Resolver:
                     reason=FORBIDDEN,
                 )
             if resolved.exists():
-                return resolved
+                return _existing(resolved, text)
         if _SCHEME.match(text):  # names of files may have colons
             scheme = text.partition(":")[0]
             raise DatasetRefused(f"Datasets cannot be read from scheme '{scheme}:'.", hint=_HINT)
@@ -200,4 +200,9 @@ def _is_under(path: Path, root: Path) -> bool:
 def _existing(path: Path, text: str) -> Path:
     if not path.exists():
         raise DatasetRefused(f"There is no dataset '{text}'.", reason=MISSING)
+    if not (path.is_file() or path.is_dir()):
+        raise DatasetRefused(
+            f"Dataset '{text}' is neither a file nor a folder.",
+            hint="Name a NetCDF file or the folder of a Zarr store.",
+        )
     return path

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from halocline_engine.datasets.regular import open_regular
 from halocline_engine.errors import DatasetError
 from halocline_service.datasets.keys import METADATA
-from halocline_service.datasets.metadata import check_document, parse_document
+from halocline_service.datasets.metadata import check_document, check_size, parse_document
 
 __all__ = ["Census", "check_tree", "consolidate", "count", "is_group", "is_zarr", "parse_root"]
 
@@ -38,7 +39,7 @@ def is_group(folder: Path) -> bool:
     """Say whether a folder of a Zarr store is a group. Raises `DatasetError`."""
     path = folder / "zarr.json"
     if path.is_file():
-        return parse_document(path.name, path.read_bytes()).get("node_type") == "group"
+        return _read(path.name, path)[0].get("node_type") == "group"
     return (folder / ".zgroup").is_file()
 
 
@@ -56,9 +57,8 @@ def check_tree(root: Path, *, largest_chunk: int) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     size = 0
     for key, path in _documents(root, "", 0):
-        text = path.read_bytes()
-        document = parse_document(key, text)
-        size += 0 if key in _CONSOLIDATED else len(text)
+        document, length = _read(key, path)
+        size += 0 if key in _CONSOLIDATED else length
         if len(found) >= _MOST_DOCUMENTS or size > _LARGEST_METADATA:
             raise DatasetError(
                 f"The Zarr store has more than {_MOST_DOCUMENTS} metadata documents, or "
@@ -87,7 +87,15 @@ def _documents(folder: Path, prefix: str, depth: int) -> Iterator[tuple[str, Pat
 
 
 def _is_array(path: Path) -> bool:
-    return parse_document(path.name, path.read_bytes()).get("node_type") == "array"
+    return _read(path.name, path)[0].get("node_type") == "array"
+
+
+def _read(key: str, path: Path) -> tuple[dict[str, Any], int]:
+    """Return a document and its bytes, which one that is too large does not have read."""
+    with open_regular(path) as file:
+        check_size(key, os.fstat(file.fileno()).st_size)
+        text = file.read()
+    return parse_document(key, text), len(text)
 
 
 def consolidate(root: Path, documents: dict[str, dict[str, Any]]) -> None:
@@ -133,4 +141,4 @@ def count(root: Path) -> Census:
 def parse_root(root: Path) -> dict[str, Any]:
     """Read the metadata of a store's root group; empty where it is not of Zarr format 3."""
     path = root / "zarr.json"
-    return parse_document(path.name, path.read_bytes()) if path.is_file() else {}
+    return _read(path.name, path)[0] if path.is_file() else {}

@@ -104,12 +104,36 @@ def test_plain_files_pass(tmp_path: Path) -> None:
     xr.testing.assert_identical(open_source(path).dataset.load(), dataset)
 
 
-def test_an_object_with_two_names_is_looked_at_once(tmp_path: Path) -> None:
+def test_a_variable_may_have_two_names(tmp_path: Path) -> None:
     path = tmp_path / "good.h5"
     with h5.File(path, "w") as file:
-        file.create_group("a")["again"] = file["/"]
-        file["a"]["v"] = np.zeros(3)
+        file["v"] = np.zeros(3)
+        file.create_group("a")["again"] = file["v"]
     refuse_outside(path)
+
+
+@pytest.mark.parametrize("above", ["/", "/a", "/a/b"])
+def test_groups_within_themselves(tmp_path: Path, above: str) -> None:
+    path = tmp_path / "bad.nc"
+    with h5.File(path, "w") as file:
+        group = file.create_group("a/b/c")
+        group["again"] = file[above]
+    assert refusal(path) == (
+        "Dataset 'bad.nc' is refused: '/a/b/c/again' is another name of a group." + REFUSED
+    )
+
+
+@pytest.mark.parametrize("levels", [65, 3000])
+def test_groups_nested_too_deeply(tmp_path: Path, levels: int) -> None:
+    path = tmp_path / "bad.nc"
+    with h5.File(path, "w") as file:
+        group = file
+        for _ in range(levels):
+            group = group.create_group("a")
+    place = "/a" * 64
+    assert refusal(path) == (
+        f"Dataset 'bad.nc' is refused: '{place}' is nested more than 64 groups deep." + REFUSED
+    )
 
 
 def test_signatures(tmp_path: Path) -> None:

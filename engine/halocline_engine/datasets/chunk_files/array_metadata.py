@@ -18,6 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from halocline_engine.datasets.regular import open_regular
+
 __all__ = ["About", "Codec", "about_array"]
 
 #: Attributes that make xarray change values when it reads them.
@@ -130,7 +132,8 @@ def _codec(given: Any) -> Codec:
 def _json(file: Path) -> dict[str, Any]:
     """Return what a file says; nothing where it is not there, or no object."""
     try:
-        found: Any = json.loads(file.read_text())
+        with open_regular(file) as opened:
+            found: Any = json.loads(opened.read())
     except (OSError, ValueError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

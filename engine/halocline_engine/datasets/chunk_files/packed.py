@@ -23,6 +23,7 @@ from halocline_engine.datasets.decoding.bounds import decoded
 from halocline_engine.datasets.decoding.corruption import broken_chunk
 from halocline_engine.datasets.decoding.frames import Corrupt, decoded_size
 from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.regular import open_regular
 from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.stores.source import ArrayStore, Region, Source, ZarrStore
 from halocline_engine.datasets.untyped import NUMCODECS
@@ -85,7 +86,7 @@ class _Scratch:
             return None
 
     def _bytes(self, path: str) -> NDArray[np.uint8]:
-        with open(path, "rb", buffering=0) as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             if self._packed.size < size:
                 self._packed = np.empty(size * 5 // 4, np.uint8)

@@ -25,6 +25,7 @@ from halocline_engine.datasets.chunk_files.array_metadata import about_array
 from halocline_engine.datasets.chunk_files.byte_ranges import ByteRanges, byte_ranges_of
 from halocline_engine.datasets.chunk_files.spread import spread
 from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.regular import open_regular, refuse_special
 from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.stores.source import Region
 
@@ -178,10 +179,11 @@ class RawArray:
     def _read(self, piece: _Runs | _Part) -> bool:
         try:
             if isinstance(piece, _Part):
+                refuse_special(piece.path)
                 piece.values[...] = self._mapped(piece, "r")
                 return True
             path, runs = piece
-            with open(path, "rb", buffering=0) as file:
+            with open_regular(path) as file:
                 return all(_read_fully(file, offset, run) for offset, run in runs)
         except (OSError, ValueError):
             # Zarr then reads it, or fails in a way that names it.

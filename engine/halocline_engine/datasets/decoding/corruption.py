@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from halocline_engine.control.interruption import raise_if_interrupted
 from halocline_engine.datasets.decoding.frames import Corrupt
 from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.datasets.zarr_files import RegularFiles
 from halocline_engine.errors import DatasetError, HaloclineError
 
 __all__ = ["broken_chunk", "read_chunked", "read_whole", "unreadable"]
@@ -80,7 +81,7 @@ def _first_broken(
 ) -> DatasetError | None:
     """Return the error of the first chunk that cannot be read by itself."""
     try:
-        array = ZARR.open_array(path, path=name, mode="r")
+        array = ZARR.open_array(RegularFiles(path), path=name, mode="r")
     except Exception:
         return None
     files: tuple[int, ...] = array.shards or array.chunks

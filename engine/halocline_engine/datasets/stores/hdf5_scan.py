@@ -8,11 +8,14 @@ none, at every level.
 
 from __future__ import annotations
 
+import os
+from io import FileIO
 from pathlib import Path
 from typing import Any, cast
 
 import h5py  # pyright: ignore[reportMissingTypeStubs] - met here only
 
+from halocline_engine.datasets.regular import NotRegularError, open_regular
 from halocline_engine.errors import DatasetError
 
 __all__ = ["is_hdf5", "refuse_outside"]
@@ -21,13 +24,15 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 #: deflate, shuffle, fletcher32, szip, nbit, scaleoffset: those that the library brings itself.
 _BUILT_IN_FILTERS = frozenset({1, 2, 3, 4, 5, 6})
 _MOST_OBJECTS = 100_000
+_DEEPEST = 64  # groups; readers recurse, and a group that is within itself has no end
+_COPY = "Copy it to a plain NetCDF file or a Zarr store first."
 _h5: Any = cast(Any, h5py)
 
 
 def is_hdf5(path: Path) -> bool:
     """Whether a file starts as HDF5 does, at any of the places where the format allows it."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
         at = 0
         while at < size:
             file.seek(at)
@@ -37,8 +42,17 @@ def is_hdf5(path: Path) -> bool:
     return False
 
 
+def _opened(path: Path) -> FileIO:
+    try:
+        return open_regular(path)
+    except NotRegularError as error:
+        raise DatasetError(
+            f"Dataset '{path.name}' is refused: it is neither a file nor a folder.", hint=_COPY
+        ) from error
+
+
 def refuse_outside(path: Path) -> None:
-    """Raise `DatasetError` if an HDF5 file refers to anything outside of itself.
+    """Raise `DatasetError` if an HDF5 file refers outside of itself, or is no tree of groups.
 
     The message names the object. Reads metadata only.
     """
@@ -53,26 +67,36 @@ def refuse_outside(path: Path) -> None:
 
 
 def _walk(root: Any, path: Path) -> None:
-    pending: list[tuple[str, Any]] = [("", root)]
-    seen: set[Any] = set()
+    pending: list[tuple[str, int, Any]] = [("", 1, root)]
+    seen: set[Any] = {_mark(root)}
     while pending:
-        prefix, group = pending.pop()
+        prefix, level, group = pending.pop()
         for name in group:
             place = f"{prefix}/{name}"
             link = group.get(name, getlink=True)
             if not isinstance(link, _h5.HardLink):
                 raise _refused(path, place, "is a link to another object or file")
             item = group[name]
-            mark = _h5.h5o.get_info(item.id)
-            if (mark.fileno, mark.addr) in seen:
+            is_group = isinstance(item, _h5.Group)
+            if is_group and level >= _DEEPEST:
+                raise _refused(path, place, f"is nested more than {_DEEPEST} groups deep")
+            if (mark := _mark(item)) in seen:
+                if is_group:
+                    raise _refused(path, place, "is another name of a group")
                 continue
-            seen.add((mark.fileno, mark.addr))
+            seen.add(mark)
             if len(seen) > _MOST_OBJECTS:
                 raise _refused(path, place, f"is one of more than {_MOST_OBJECTS} objects")
-            if isinstance(item, _h5.Group):
-                pending.append((place, item))
+            if is_group:
+                pending.append((place, level + 1, item))
             elif isinstance(item, _h5.Dataset):
                 _check_dataset(path, place, item)
+
+
+def _mark(item: Any) -> tuple[int, int]:
+    """Return what identifies an object, by whatever name it was reached."""
+    info = _h5.h5o.get_info(item.id)
+    return info.fileno, info.addr
 
 
 def _check_dataset(path: Path, place: str, item: Any) -> None:
@@ -90,5 +114,5 @@ def _check_dataset(path: Path, place: str, item: Any) -> None:
 def _refused(path: Path, place: str, why: str) -> DatasetError:
     return DatasetError(
         f"Dataset '{path.name}' is refused: '{place}' {why}.",
-        hint="Copy it to a plain NetCDF file or a Zarr store first.",
+        hint=_COPY,
     )

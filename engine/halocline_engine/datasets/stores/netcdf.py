@@ -23,6 +23,7 @@ import h5py  # pyright: ignore[reportMissingTypeStubs] - it has none
 import xarray as xr
 from xarray.backends.file_manager import FileManager
 
+from halocline_engine.datasets.regular import open_regular
 from halocline_engine.datasets.stores.hdf5_scan import is_hdf5, refuse_outside
 from halocline_engine.datasets.storing.opening import open_stored
 from halocline_engine.datasets.untyped import XARRAY
@@ -45,7 +46,7 @@ def open_netcdf(path: Path) -> xr.Dataset:
     if is_hdf5(path):
         refuse_outside(path)
         return _opened(_Hdf5(path))
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         begin = file.read(4)
     if begin not in _CLASSIC:
         raise DatasetError(

@@ -38,6 +38,7 @@ from halocline_engine.datasets.untyped import (
     is_on_device,
     variable_data,
 )
+from halocline_engine.datasets.zarr_files import RegularFiles
 from halocline_engine.errors import CapacityError, DatasetError, HaloclineError
 
 __all__ = [
@@ -145,7 +146,7 @@ class ArrayStore:
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the values of a region; raises `DatasetError` where a chunk is broken."""
-        array = ZARR.open_array(self.path, path=name, mode="r")
+        array = ZARR.open_array(RegularFiles(self.path), path=name, mode="r")
 
         def read(cells: Region) -> NDArray[Any]:
             return read_chunked(self.path, name, cells, lambda part: np.asarray(array[part]))
@@ -264,7 +265,7 @@ def _telling(folder: str) -> Iterator[str]:
 def _open_zarr(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
     with warnings.catch_warnings(), bounded_decoding():
         warnings.simplefilter("ignore")
-        return open_zarr(path, cache=False, consolidated=False)
+        return open_zarr(RegularFiles(path), cache=False, consolidated=False)
 
 
 @functools.lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from fastapi import Request, Response
 from fastapi.responses import FileResponse
 from starlette.datastructures import Headers
 
+from halocline_engine.datasets.regular import open_regular
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.responses.ranges import MOST_RANGES, normal
 from halocline_service.datasets.keys import is_metadata
@@ -49,7 +50,7 @@ class Digests:
 
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()
