@@ -139,9 +139,9 @@ def create_app(
 
 
 def _add_middleware(app: Service, settings: Settings) -> None:
-    # Without keys, a web page must not reach the API by a name that resolves to this machine.
-    known = not settings.needs_keys or bool(settings.allowed_hosts)
-    names = _own_names(settings) if known else []
+    # Links are made of the Host header; and without keys, a web page must not reach the API by a
+    # name that resolves to this machine.
+    names = _own_names(settings)
     app.add_middleware(KnownHosts, names=names, public_url=settings.public_url)
     if settings.cors_origins:
         app.add_middleware(
@@ -157,7 +157,8 @@ def _add_middleware(app: Service, settings: Settings) -> None:
 
 def _own_names(settings: Settings) -> list[str]:
     public = urlsplit(settings.public_url or "").hostname
-    names = ["localhost", "127.0.0.1", "[::1]", "testserver", *settings.allowed_hosts]
+    names = ["localhost", "127.0.0.1", "[::1]", "testserver", settings.host]
+    names += settings.allowed_hosts
     return [*names, public] if public else names
 
 

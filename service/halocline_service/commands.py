@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from halocline_service.cluster import Cluster, dispatcher_memory
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import ForeignFolder
 from halocline_service.identity import IdentityError, make_identity, read_identity
-from halocline_service.settings import Settings
+from halocline_service.settings import VARIABLES, Settings, unknown_variables
 from halocline_service.store.base import Store, StoreAway, StoreNewer, StoreOutdated
 from halocline_service.supervisor import Child, Gone, Supervisor, limit_memory
 
@@ -65,6 +66,12 @@ def main() -> None:
 
 def _settings(**given: Any) -> Settings:
     """Read the settings; what was given on the command line goes first."""
+    for name in unknown_variables(os.environ):
+        meant = get_close_matches(name, VARIABLES, 1, 0.8)
+        if meant:
+            typer.echo(f"Variable '{name}' is unknown. Did you mean '{meant[0]}'?", err=True)
+            raise typer.Exit(2)
+        typer.echo(f"Variable '{name}' is unknown, and has no effect.", err=True)
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
@@ -401,8 +408,13 @@ def key_create(
     settings = _settings(data_dir=data_dir)
     _migrate(settings)
     store = open_store(settings.database)
-    typer.echo(create(store.keys, owner).text)
-    store.close()
+    try:
+        typer.echo(create(store.keys, owner).text)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    finally:
+        store.close()
 
 
 @keys.command("list")

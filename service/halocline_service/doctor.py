@@ -70,7 +70,7 @@ def _database(settings: Settings) -> str:
         return f"{name} is made at the first start"
     store = open_store(settings.database)
     try:
-        store.check()
+        store.check(writes=True)
         layout = Layout(settings.data_dir.resolve())
         if (layout.root / MARKER).exists() and not is_ours(layout, store):
             raise _Unwell(f"the data folder '{layout.root}' is not that of {name}")

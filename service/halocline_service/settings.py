@@ -9,19 +9,27 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-__all__ = ["SQLITE", "Settings", "is_loopback"]
+__all__ = ["SQLITE", "VARIABLES", "Settings", "is_loopback", "unknown_variables"]
 
 SQLITE = "halocline.sqlite3"  # the database in the data folder, where no other is set
 
 _MEBIBYTE = 2**20
 _GIBIBYTE = 2**30
 _DATABASES = ("sqlite", "postgresql", "postgresql+psycopg")
+
+
+#: Variables of the client, of compose files and of scripts: no settings of the service.
+_OF_OTHERS = frozenset(
+    f"HALOCLINE_{name}"
+    for name in ("URL", "KEY", "DATA", "TAG", "BIND", "BASE", "CPU_WORKERS", "CACHE_DIR")
+)
 
 
 def is_loopback(host: str) -> bool:
@@ -54,6 +62,12 @@ _Words = Annotated[list[str], NoDecode, _listed(",")]
 class _RequestLimits(BaseSettings):
     """Limits of what requests may send and keep."""
 
+    result_bytes: int = Field(
+        default=1024 * _GIBIBYTE, ge=1024, description="Largest result, with its workspace."
+    )
+    result_keys: int = Field(
+        default=2_000_000, ge=1, description="Most files and folders of a result and its workspace."
+    )
     check_processes: int = Field(
         default=2,
         ge=1,
@@ -73,7 +87,9 @@ class _RequestLimits(BaseSettings):
         default=512 * _MEBIBYTE, ge=1024, description="Largest single object of an upload."
     )
     upload_bytes: int = Field(default=64 * _GIBIBYTE, ge=1024, description="Largest upload.")
-    upload_keys: int = Field(default=1_000_000, ge=1, description="Most objects of an upload.")
+    upload_keys: int = Field(
+        default=1_000_000, ge=1, description="Most objects and folders of an upload."
+    )
     uploads_per_owner: int = Field(default=100, ge=1)
     upload_open_seconds: float = Field(
         default=7 * 86_400.0,
@@ -121,7 +137,12 @@ class Settings(_RequestLimits):
     )
     allowed_hosts: _Words = Field(
         default_factory=list[str],
-        description="Further Host headers to answer; with keys, all where left out.",
+        description="Further Host headers to answer, beside the names of this machine's loopback, "
+        "the one in the public URL, and the address that was reached.",
+    )
+    operators: _Words = Field(
+        default_factory=list[str],
+        description="Owners whose keys are shown figures of all owners (/metrics, the web page).",
     )
     cors_origins: _Words = Field(
         default_factory=list[str], description="Origins of web pages that may call the API."
@@ -279,3 +300,14 @@ class Settings(_RequestLimits):
     def database(self) -> str:
         """The SQLAlchemy URL of the database."""
         return self.database_url or f"sqlite:///{self.data_dir.resolve() / SQLITE}"
+
+
+#: The names of all variables that are read.
+VARIABLES = tuple(f"HALOCLINE_{name.upper()}" for name in Settings.model_fields)
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that look like settings and are none, such as misspelt ones."""
+    known = {*VARIABLES, *_OF_OTHERS}
+    found = (name for name in environment if name.upper().startswith("HALOCLINE_"))
+    return sorted(name for name in found if name.upper() not in known)

@@ -7,6 +7,7 @@ plain `application/json` where the request accepts that only.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 _log = structlog.get_logger()
+_ROOM = "Remove jobs and uploads that are no longer needed, or ask the operator for more room."
 _AWAY_SECONDS = "2"
 # What users are told of the database, and the way out.
 _AWAY = (
@@ -321,6 +323,12 @@ def install(app: FastAPI) -> None:
         detail = "The connection was closed before the end of the body."
         return problem_response(request, ProblemError("request", detail))  # for the figures only
 
+    def of_system(request: Request, error: Exception) -> Response:
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise error
+        detail = "The request cannot be answered: the disk is full."
+        return problem_response(request, ProblemError("output", detail, hint=_ROOM))
+
     def of_fault(request: Request, _error: Exception) -> Response:
         detail = "The server met an error that it did not expect; its log has the details."
         # It is written around all that adds headers to other responses.
@@ -332,6 +340,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(StoreAway, of_store)
     app.add_exception_handler(ClientDisconnect, of_disconnect)
+    app.add_exception_handler(OSError, of_system)
     app.add_exception_handler(Exception, of_fault)
 
 

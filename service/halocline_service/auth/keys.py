@@ -15,6 +15,7 @@ from halocline_service.store.base import ApiKey, KeyStore
 
 __all__ = ["NewKey", "create", "verify"]
 
+_LONGEST_OWNER = 200
 _FORM = re.compile(r"hc_([0-9a-f]{12})_[0-9A-Za-z_-]{43}")
 
 
@@ -27,7 +28,12 @@ class NewKey:
 
 
 def create(store: KeyStore, owner: str) -> NewKey:
-    """Make a key for an owner."""
+    """Make a key for an owner. Raises `ValueError` where that is no name."""
+    if owner != owner.strip() or not owner.isprintable() or not 0 < len(owner) <= _LONGEST_OWNER:
+        raise ValueError(
+            f"An owner must be a name of 1 to {_LONGEST_OWNER} printable characters without spaces "
+            f"around it, got {owner[:_LONGEST_OWNER]!r}."
+        )
     key_id = secrets.token_hex(6)
     text = f"hc_{key_id}_{secrets.token_urlsafe(32)}"
     return NewKey(text, store.add(key_id, owner=owner, digest=_digest(text)))

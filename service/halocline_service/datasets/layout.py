@@ -89,6 +89,19 @@ class Layout:
         """Give the names of all that lies among the jobs and among the uploads."""
         return _names(self.jobs), _names(self.root / "uploads")
 
+    def shortage(self, headroom: int) -> str:
+        """Say how little of the disk is free; empty where `headroom` bytes are."""
+        disk = os.statvfs(self.root)
+        free = disk.f_bavail * disk.f_frsize
+        return "" if free >= headroom else f"only {free} bytes are free, {headroom} must stay free"
+
+    def waits_for_room(self, headroom: int) -> str:
+        """Say why jobs that write wait for the disk; empty where they do not."""
+        with suppress(OSError):  # a disk that does not answer is told by who uses it
+            if short := self.shortage(headroom):
+                return f"Waiting for room on the disk: {short}."
+        return ""
+
     def make(self) -> None:
         """Make the folders that are always there; readable by the owner only."""
         for folder in (self.root, self.jobs, self.root / "uploads"):

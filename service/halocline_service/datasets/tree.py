@@ -24,10 +24,11 @@ _LARGEST_METADATA = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Number of objects in a store, and their bytes."""
+    """Number of objects in a store, their bytes, and the folders that hold them."""
 
     keys: int
     bytes: int
+    folders: int = 0
 
 
 def is_zarr(path: Path) -> bool:
@@ -130,12 +131,21 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 def count(root: Path) -> Census:
     """Count what is in a store."""
-    keys = size = 0
-    for folder, _, names in os.walk(root):
-        for name in names:
-            keys += 1
-            size += os.lstat(os.path.join(folder, name)).st_size
-    return Census(keys, size)
+    keys = size = folders = 0
+    left = [str(root)]
+    while left:
+        try:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                        folders += 1
+                    else:
+                        keys += 1
+                        size += entry.stat(follow_symlinks=False).st_size
+        except FileNotFoundError:  # deleted meanwhile
+            continue
+    return Census(keys, size, folders)
 
 
 def parse_root(root: Path) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from halocline_service.dispatcher.outcome import (
     Succeeded,
     outcome_of,
 )
+from halocline_service.dispatcher.quota import check_quota
 from halocline_service.dispatcher.sweep import Sweep, Sweeper
 from halocline_service.dispatcher.workers import Look, Seen, Workers
 from halocline_service.jobs.job import Ending, Job, Lease
@@ -79,7 +80,7 @@ class Dispatcher:
         self._planning: set[str] = set()
         self._beaten = float("-inf")
         self._observed = float("-inf")
-        self._lacks = ""
+        self._explained = WAITING
         self._closing = False
 
     def run(self, stop: threading.Event) -> None:
@@ -137,12 +138,14 @@ class Dispatcher:
         most = max(1, self._settings.concurrency - 1)
         if seen is None:
             return Wish(processes=_INSTANT, most=most)
-        lacks = self._lacks
-        self._lacks = seen.lacks
-        if seen.lacks or lacks:
-            message = f"Waiting for workers: {seen.lacks}." if seen.lacks else WAITING
-            self._store.jobs.explain(message, processes=_COMPUTED)
-        return Wish(processes=_INSTANT if seen.lacks else None, most=most)
+        message = self._layout.waits_for_room(self._settings.disk_headroom_bytes) or WAITING
+        possible = None if message == WAITING else _INSTANT | _PLANNED
+        if seen.lacks:
+            message, possible = f"Waiting for workers: {seen.lacks}.", _INSTANT
+        if possible is not None or self._explained != WAITING:
+            self._store.jobs.explain(message, processes=_COMPUTED - (possible or frozenset()))
+        self._explained = message
+        return Wish(processes=possible, most=most)
 
     def _observe(self) -> None:
         """Take the jobs of workers that are lost."""
@@ -155,8 +158,7 @@ class Dispatcher:
         job = self._store.jobs.claim(self._name, wish)
         if job is None:
             return False
-        headroom = self._settings.disk_headroom_bytes
-        check = functools.partial(check_room, job, self._layout.root, headroom)
+        check = functools.partial(_check_files, job, self._layout, self._settings)
         keeper = LeaseKeeper(self._store.jobs, job, self._settings, check_room=check)
         thread = threading.Thread(target=self._work, args=(job, keeper), name=f"job-{job.id}")
         self._running[thread] = keeper
@@ -221,6 +223,12 @@ class Dispatcher:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._sweeper.close(max(0.0, deadline - time.monotonic()))
         _log.info("dispatcher stopped", left=sum(thread.is_alive() for thread in running))
+
+
+def _check_files(job: Job, layout: Layout, settings: Settings) -> None:
+    """Raise `OutputError` where a job may write no more."""
+    check_room(job, layout.root, settings.disk_headroom_bytes)
+    check_quota(layout.job(job.id), settings)
 
 
 def _allowed(wish: Wish) -> frozenset[str]:

@@ -165,6 +165,11 @@ class Process:
     tell: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     @property
+    def writes(self) -> bool:
+        """Whether a job of it stores a dataset."""
+        return self.outputs is RESULT
+
+    @property
     def may_run_now(self) -> bool:
         """Whether the answer can be given in the response itself."""
         return Control.SYNC in self.control

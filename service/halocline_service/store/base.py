@@ -55,6 +55,7 @@ __all__ = [
     "UploadStore",
     "Wish",
     "lost_error",
+    "same_upload",
     "status_note",
 ]
 
@@ -267,11 +268,11 @@ class JobStore(Protocol):
         """Give a job's events in order, those after a number only."""
         ...
 
-    def counts(self) -> Mapping[State, int]:
+    def counts(self, *, owner: str | None) -> Mapping[State, int]:
         """Say how many jobs are in each state."""
         ...
 
-    def oldest_queued(self) -> float | None:
+    def oldest_queued(self, *, owner: str | None) -> float | None:
         """Say when the job that waits longest was made."""
         ...
 
@@ -286,6 +287,7 @@ class UploadStore(Protocol):
     def add(self, request: UploadRequest, *, limit: int) -> Upload:
         """Open an upload, or give the one opened under the same idempotency key.
 
+        Raises `IdempotencyConflict` if that one was announced otherwise.
         Where the owner has a complete one with this digest, that is given; it is kept from now on
         if that is asked for. Raises `QueueFull` where the owner has too many.
         """
@@ -388,6 +390,14 @@ class Changes(Protocol):
         ...
 
 
+class Check(Protocol):
+    """Raises where the database does not answer, or lacks a column."""
+
+    def __call__(self, *, writes: bool = False) -> None:
+        """Look at every table; with `writes`, also whether they can be written."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """The stores of one deployment."""
@@ -399,8 +409,15 @@ class Store:
     removed: RemovedStore
     identity: Callable[[], str]  # of the database, as it was made; the data folder's marker has it
     changes: Changes
-    check: Callable[[], None]  # raises where the database cannot be written, or lacks a column
+    check: Check
     close: Callable[[], None]
+
+
+def same_upload(stored: Upload, asked: UploadRequest) -> Upload:
+    """Return the upload of an idempotency key. Raises `IdempotencyConflict` if it is another."""
+    if stored.digest != asked.digest or (asked.kept and not stored.kept):
+        raise IdempotencyConflict
+    return stored
 
 
 def status_note(state: State, progress: float, message: str) -> Note:

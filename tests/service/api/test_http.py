@@ -210,9 +210,14 @@ def test_a_host_that_is_no_name_is_refused(idle: Running, client_of: ClientOf, h
 
 
 def test_hosts_with_keys(idle: Running, client_of: ClientOf) -> None:
-    """All names, since keys keep others out, unless an operator says which."""
+    """Those that an operator names, since links are made of them."""
     keys = idle.settings.model_copy(update={"auth": "keys"})
-    assert client_of(keys).get("/livez", headers={"Host": "any.example:8000"}).status_code == 200
+    answer = client_of(keys).get("/", headers={"Host": "any.example:8000"})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        400,
+        "This service is not known as 'any.example:8000'.",
+    )
+    assert "//any.example" not in answer.text
     only = keys.model_copy(
         update={"allowed_hosts": ["a.example"], "public_url": "https://B.example/x"}
     )

@@ -13,7 +13,7 @@ import pytest
 from deadlines import until
 
 from halocline_service.api.problems import ProblemError
-from halocline_service.api.requests.room import Room
+from halocline_service.api.requests.room import Held, Room
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -37,28 +37,46 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_what_is_promised_is_not_promised_twice(disk: dict[str, int]) -> None:
     room = Room(Path("x"), headroom=100, largest=10_000)
     with room.hold("a", 0) as first, room.hold("b", 0) as second:
-        first.take(600)
+        take(first, 600)
         with pytest.raises(ProblemError, match="the disk is full"):
-            second.take(301)
-        second.take(300)
+            take(second, 301)
+        take(second, 300)
         first.wrote(500)
         disk["free"] -= 500
         with pytest.raises(ProblemError, match="the disk is full"):
-            second.take(301)
+            take(second, 301)
     disk["free"] = 1000
     with room.hold("a", 0) as again:
-        again.take(900)
+        take(again, 900)
+
+
+def take(held: Held, size: int) -> None:
+    """Announce an object, and have all of it come."""
+    held.check(size)
+    held.extend(size)
+
+
+def test_what_is_announced_and_does_not_come_takes_no_room(disk: dict[str, int]) -> None:
+    room = Room(Path("x"), headroom=100, largest=10_000)
+    with ExitStack() as opened:
+        for number in range(100):
+            held = opened.enter_context(room.hold(f"a{number}", 0))
+            held.check(900)
+        with pytest.raises(ProblemError, match="the disk is full"):
+            held.check(901)
+        other = opened.enter_context(room.hold("b", 0))
+        take(other, 900)
 
 
 def test_what_comes_counts_for_the_upload(disk: dict[str, int]) -> None:
     disk["free"] = 10**9
     room = Room(Path("x"), headroom=0, largest=1000)
     with room.hold("a", 300) as first, room.hold("a", 300) as second, room.hold("b", 0) as other:
-        first.take(600)
+        take(first, 600)
         with pytest.raises(ProblemError, match="has more than 1000 bytes"):
-            second.take(101)
-        second.take(100)
-        other.take(1000)
+            take(second, 101)
+        take(second, 100)
+        take(other, 1000)
 
 
 def test_half_sent_objects_have_their_room(

@@ -309,14 +309,18 @@ def test_jobs_are_found_by_name_and_labels(store: Store) -> None:
 
 
 def test_counts_and_the_oldest(store: Store, clock: Clock) -> None:
-    assert store.jobs.oldest_queued() is None
+    assert store.jobs.oldest_queued(owner=None) is None
     first = add(store)
     made = clock.now
     clock.now += 3
     second = add(store)
-    assert store.jobs.oldest_queued() == made
+    assert store.jobs.oldest_queued(owner=None) == made
+    assert store.jobs.oldest_queued(owner="ann") == made
+    assert store.jobs.oldest_queued(owner="bob") is None
+    assert set(store.jobs.counts(owner="bob").values()) == {0}
     store.jobs.claim("w")
-    counts = store.jobs.counts()
+    counts = store.jobs.counts(owner=None)
+    assert store.jobs.counts(owner="ann") == counts
     assert set(counts) == set(State)
     assert (counts[State.QUEUED], counts[State.RUNNING], counts[State.FAILED]) == (1, 1, 0)
     assert store.jobs.known() == {first, second}

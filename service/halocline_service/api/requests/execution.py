@@ -35,6 +35,7 @@ __all__ = [
     "preference",
     "request_of",
     "submit",
+    "used_key",
 ]
 
 _LONGEST_WAIT = 30  # seconds
@@ -159,11 +160,7 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
     try:
         return here.store.jobs.add(job, queue_limit=here.settings.queue_per_owner)
     except IdempotencyConflict:
-        raise ProblemError(
-            "idempotency",
-            f"Idempotency key '{idempotency_key}' was used before for another request.",
-            hint="Use a new key for each new request.",
-        ) from None
+        raise used_key(idempotency_key) from None
     except UploadGone as gone:  # since it was checked
         raise no_upload(gone.upload_id) from None
     except QueueFull:
@@ -174,6 +171,15 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
             hint="Wait for some to finish, or dismiss some.",
             headers={"Retry-After": str(_until_one_ends(here, owner))},
         ) from None
+
+
+def used_key(idempotency_key: str | None) -> ProblemError:
+    """Return the problem of an idempotency key that was used for something else."""
+    return ProblemError(
+        "idempotency",
+        f"Idempotency key '{idempotency_key}' was used before for another request.",
+        hint="Use a new key for each new request.",
+    )
 
 
 def _until_one_ends(here: Context, owner: str) -> int:

@@ -77,9 +77,9 @@ def _route(scope: Scope) -> str:
 
 
 class KnownHosts:
-    """Answers requests for this service only: its hosts' names, or any that is a name at all.
+    """Answers requests for this service only: by its hosts' names, or the address that was reached.
 
-    Links are made from the Host header where no public URL is set, so that it must be one.
+    Links are made from the Host header where no public URL is set.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str], public_url: str | None) -> None:
@@ -90,7 +90,7 @@ class KnownHosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         host = Headers(scope=scope).get("host", "localhost") if scope["type"] == "http" else ""
-        if scope["type"] != "http" or self._is_known(host):
+        if scope["type"] != "http" or self._is_known(host, scope):
             await self.app(scope, receive, send)
             return
         error = ProblemError(
@@ -100,9 +100,11 @@ class KnownHosts:
         )
         await send_problem(scope, send, self.public_url or "http://localhost", error)
 
-    def _is_known(self, host: str) -> bool:
+    def _is_known(self, host: str, scope: Scope) -> bool:
         match = _HOST.fullmatch(host)
-        return match is not None and (not self.names or match[1].lower() in self.names)
+        address, _ = scope.get("server") or ("", None)
+        known = {*self.names, address, f"[{address}]"}
+        return match is not None and match[1].lower() in known
 
 
 class HeadAsGet:

@@ -29,14 +29,7 @@ class Metrics:
             ["route"],
             registry=self._registry,
         )
-        self._jobs = Gauge(
-            "halocline_jobs", "Jobs in the database.", ["state"], registry=self._registry
-        )
-        self._oldest = Gauge(
-            "halocline_queue_oldest_seconds",
-            "How long the job has waited that has waited longest.",
-            registry=self._registry,
-        )
+        self._queue = _Queue(self._registry)
         self._dispatchers = Gauge(
             "halocline_dispatchers",
             "Dispatchers heard of in the last 30 seconds.",
@@ -49,10 +42,33 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def expose(self, store: Store, now: float) -> bytes:
-        """Write all figures in Prometheus' text format."""
-        for state, number in store.jobs.counts().items():
-            self._jobs.labels(state).set(number)
-        oldest = store.jobs.oldest_queued()
-        self._oldest.set(0.0 if oldest is None else max(0.0, now - oldest))
+        """Write the figures of all owners and of this process, in Prometheus' text format."""
+        self._queue.show(store, now, owner=None)
         self._dispatchers.set(len(store.presence.alive(within=30.0)))
         return generate_latest(self._registry)
+
+    @staticmethod
+    def expose_own(store: Store, now: float, owner: str) -> bytes:
+        """Write the figures of one owner's jobs."""
+        registry = CollectorRegistry()
+        _Queue(registry).show(store, now, owner=owner)
+        return generate_latest(registry)
+
+
+class _Queue:
+    """Figures of jobs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._jobs = Gauge("halocline_jobs", "Jobs in the database.", ["state"], registry=registry)
+        self._oldest = Gauge(
+            "halocline_queue_oldest_seconds",
+            "How long the job has waited that has waited longest.",
+            registry=registry,
+        )
+
+    def show(self, store: Store, now: float, *, owner: str | None) -> None:
+        """Count the jobs of an owner, or of all."""
+        for state, number in store.jobs.counts(owner=owner).items():
+            self._jobs.labels(state).set(number)
+        oldest = store.jobs.oldest_queued(owner=owner)
+        self._oldest.set(0.0 if oldest is None else max(0.0, now - oldest))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from typing import cast
 
@@ -70,8 +69,7 @@ def _files(here: Context) -> str:
 
 
 def _disk(here: Context) -> str:
-    free = shutil.disk_usage(here.layout.root).free
-    return "ok" if free >= here.settings.disk_headroom_bytes else f"only {free} bytes free"
+    return here.layout.shortage(here.settings.disk_headroom_bytes) or "ok"
 
 
 def _dispatcher(here: Context) -> str:
@@ -94,7 +92,11 @@ _CHECKS: dict[str, Callable[[Context], str]] = {
 
 
 @router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
-def metrics(request: Request, here: Here, _owner: Owner) -> Response:
-    """Give the figures of this process and of the queue."""
+def metrics(request: Request, here: Here, owner: Owner) -> Response:
+    """Give the figures of this process and of the queue; who is no operator is given his own."""
     kept = cast("Metrics", request.app.state.metrics)
-    return Response(kept.expose(here.store, here.now()), media_type=CONTENT_TYPE)
+    if here.may_see_all(owner):
+        figures = kept.expose(here.store, here.now())
+    else:
+        figures = kept.expose_own(here.store, here.now(), owner)
+    return Response(figures, media_type=CONTENT_TYPE)

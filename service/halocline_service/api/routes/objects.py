@@ -83,7 +83,11 @@ class Meter:
             before = counted.census or first()
             counted.census = before
             old = _stored(target)
-            after = Census(before.keys + 1 - old.keys, before.bytes + size - old.bytes)
+            after = Census(
+                before.keys + 1 - old.keys,
+                before.bytes + size - old.bytes,
+                before.folders + _missing_folders(target),
+            )
             check(after)
             move()
             counted.census = after
@@ -102,6 +106,11 @@ def _stored(target: Path) -> Census:
     return Census(1, found.st_size) if stat.S_ISREG(found.st_mode) else Census(0, 0)
 
 
+def _missing_folders(target: Path) -> int:
+    """Return how many folders an object at `target` needs that are not there."""
+    return next(count for count, folder in enumerate(target.parents) if folder.exists())
+
+
 def check_size(here: Context, census: Census) -> None:
     """Raise where an upload has become larger than is allowed."""
     if census.bytes > here.settings.upload_bytes:
@@ -110,10 +119,10 @@ def check_size(here: Context, census: Census) -> None:
             f"The upload has more than {here.settings.upload_bytes} bytes.",
             hint="An operator may name a folder to read data from instead.",
         )
-    if census.keys > here.settings.upload_keys:
+    if census.keys + census.folders > here.settings.upload_keys:
         raise ProblemError(
             "body-too-large",
-            f"The upload has more than {here.settings.upload_keys} objects.",
+            f"The upload has more than {here.settings.upload_keys} objects and folders.",
             hint="Store it in larger chunks.",
         )
 
@@ -152,7 +161,7 @@ async def put(
     room: Room = request.app.state.room
     try:
         with room.hold(upload.id, others) as held:
-            await anyio.to_thread.run_sync(held.take, _announced(here, request))
+            await anyio.to_thread.run_sync(held.check, _announced(here, request))
             size, digest = await _receive(request, part, held)
             await anyio.to_thread.run_sync(_accept, here, request, upload, part, target, size)
     finally:

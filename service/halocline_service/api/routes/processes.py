@@ -32,6 +32,7 @@ from halocline_service.api.schemas import (
     ProcessSummary,
     StatusInfo,
 )
+from halocline_service.jobs.states import State
 from halocline_service.processes.base import Inputs, Process
 from halocline_service.processes.describe import input_descriptions, output_descriptions
 
@@ -125,6 +126,9 @@ async def execute(
     if wishes.run_async:
         headers["Preference-Applied"] = "respond-async"
     content = status_info(job, base).model_dump(mode="json", exclude_none=True)
+    waits = here.layout.waits_for_room(here.settings.disk_headroom_bytes)
+    if waits and process.writes and job.state is State.QUEUED:
+        content["message"] = waits
     return JSONResponse(content, status_code=201, headers=headers)
 
 

@@ -146,12 +146,15 @@ def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
     view = View("Cluster", "cluster", "cluster")
     if visitor is None:
         return _refused(request, view)
-    oldest = here.store.jobs.oldest_queued()
+    whose = None if here.may_see_all(visitor) else visitor
+    oldest = here.store.jobs.oldest_queued(owner=whose)
+    states = here.store.jobs.counts(owner=whose)
     page = Page(limit=max(here.settings.queue_per_owner, here.settings.uploads_per_owner))
     unfinished = JobQuery(owner=visitor, states=(State.QUEUED, State.RUNNING), page=page)
     cluster = Cluster(
         checks=outcomes(here),
-        counts={ogc_status(state): number for state, number in here.store.jobs.counts().items()},
+        counts={ogc_status(state): number for state, number in states.items()},
+        of_all=whose is None,
         oldest=None if oldest is None else max(0.0, here.now() - oldest),
         dispatchers=here.store.presence.alive(within=DISPATCHER_SECONDS),
         free=shutil.disk_usage(here.layout.root).free,

@@ -16,6 +16,7 @@ from halocline_service.api.requests.context import (
     OwnUpload,
     base_url,
 )
+from halocline_service.api.requests.execution import used_key
 from halocline_service.api.requests.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.requests.usage import refuse_in_use
 from halocline_service.api.routes.objects import check_size, meter
@@ -25,7 +26,7 @@ from halocline_service.datasets.layout import COMPARED
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.datasets.turns import BusyError, alone
 from halocline_service.jobs.job import Upload, UploadRequest
-from halocline_service.store.base import QueueFull
+from halocline_service.store.base import IdempotencyConflict, QueueFull
 
 __all__ = ["router"]
 
@@ -68,6 +69,8 @@ def open_upload(
             ),
             limit=here.settings.uploads_per_owner,
         )
+    except IdempotencyConflict:
+        raise used_key(idempotency_key) from None
     except QueueFull:
         raise ProblemError(
             "queue-full",

@@ -19,6 +19,7 @@ class Cluster:
 
     checks: Mapping[str, str]
     counts: Mapping[str, int]
+    of_all: bool  # users, and not of who looks alone
     oldest: float | None
     dispatchers: Sequence[Mapping[str, Any]]
     free: int
@@ -32,7 +33,7 @@ def cluster_main(cluster: Cluster) -> Html:
     live = element(
         "div",
         _table("Readiness", ("Part", "State"), [*cluster.checks.items()]),
-        _table("Jobs of all users", ("State", "Jobs"), _queue(cluster)),
+        _table("Jobs of all users" if cluster.of_all else "Your jobs", *_queue(cluster)),
         _table("Dispatchers", ("Name", "Workers"), _dispatchers(cluster)),
         _table("Limits", ("What", "At most"), _limits(cluster)),
         _table("Workers", ("Name", "Device", "Threads", "Memory"), _workers(cluster)),
@@ -54,9 +55,9 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[Child]]) -> 
     )
 
 
-def _queue(cluster: Cluster) -> list[tuple[str, Child]]:
+def _queue(cluster: Cluster) -> tuple[tuple[str, str], list[tuple[str, Child]]]:
     waited = "—" if cluster.oldest is None else f"{cluster.oldest:.0f} s"
-    return [*cluster.counts.items(), ("longest wait", waited)]
+    return ("State", "Jobs"), [*cluster.counts.items(), ("longest wait", waited)]
 
 
 def _dispatchers(cluster: Cluster) -> list[tuple[str, Child]]:

@@ -346,17 +346,17 @@ class MemoryJobs:
             ]
         return found[:limit]
 
-    def counts(self) -> Mapping[State, int]:
+    def counts(self, *, owner: str | None) -> Mapping[State, int]:
         """Say how many jobs are in each state."""
         with self._lock:
-            states = [each.state for each in self._jobs.values()]
+            states = [one.state for one in self._jobs.values() if owner in (None, one.owner)]
         return {state: states.count(state) for state in State}
 
-    def oldest_queued(self) -> float | None:
+    def oldest_queued(self, *, owner: str | None) -> float | None:
         """Say when the job that waits longest was made."""
         with self._lock:
-            made = [each.created for each in self._jobs.values() if each.state is State.QUEUED]
-        return min(made, default=None)
+            own = [one for one in self._jobs.values() if owner in (None, one.owner)]
+        return min((one.created for one in own if one.state is State.QUEUED), default=None)
 
     def known(self) -> frozenset[str]:
         """Give the identifiers of all jobs."""

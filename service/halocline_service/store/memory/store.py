@@ -33,7 +33,7 @@ def memory_store(*, clock: Clock = time.time, ticks: Clock = time.monotonic) -> 
         removed=removed,
         identity=lambda: identity,
         changes=changes,
-        check=lambda: None,
+        check=_check,
         close=lambda: None,
     )
 
@@ -84,3 +84,7 @@ class MemoryPresence:
         """Give what the dispatchers said that were heard of in the last seconds."""
         names = self._heard.within(within, {name: at for name, (at, _) in self._seen.items()})
         return [self._seen[name][1] for name in sorted(names)]
+
+
+def _check(*, writes: bool = False) -> None:
+    """Find the store well."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import TypeVar
 
 from halocline_service.jobs.job import Job, JobRequest, Kind, Removed, Upload, UploadRequest, new_id
-from halocline_service.store.base import Clock, Page, QueueFull, UploadGone
+from halocline_service.store.base import Clock, Page, QueueFull, UploadGone, same_upload
 
 __all__ = ["MemoryRemoved", "MemoryUploads", "in_page"]
 
@@ -63,7 +63,7 @@ class MemoryUploads:
             key, digest = request.idempotency_key, request.digest
             for each in mine:
                 if key is not None and each.idempotency_key == key:
-                    return each
+                    return same_upload(each, request)
             for each in mine:
                 if digest is not None and each.digest == digest and each.is_complete:
                     return self._put(replace(each, kept=each.kept or request.kept))

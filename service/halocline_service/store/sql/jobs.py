@@ -344,16 +344,18 @@ class SqlJobs:
             rows = db.execute(statement.order_by(job_event.c.seq).limit(limit)).mappings().all()
         return [JobEvent(**row) for row in rows]
 
-    def counts(self) -> Mapping[State, int]:
+    def counts(self, *, owner: str | None) -> Mapping[State, int]:
         """Say how many jobs are in each state."""
         statement = select(job.c.state, func.count()).group_by(job.c.state)
+        statement = _owned(statement, owner)
         with reading(self._engine) as db:
             found = {State(state): number for state, number in db.execute(statement)}
         return {state: found.get(state, 0) for state in State}
 
-    def oldest_queued(self) -> float | None:
+    def oldest_queued(self, *, owner: str | None) -> float | None:
         """Say when the job that waits longest was made."""
-        statement = select(func.min(job.c.created)).where(job.c.state == State.QUEUED)
+        queued = select(func.min(job.c.created)).where(job.c.state == State.QUEUED)
+        statement = _owned(queued, owner)
         with reading(self._engine) as db:
             return db.execute(statement).scalar_one()
 

@@ -33,9 +33,10 @@ def open_store(
     """
     engine = connect(url, wait)
 
-    def check() -> None:
-        with writing(engine) as db:
-            db.execute(delete(dispatcher).where(dispatcher.c.name == ""))
+    def check(*, writes: bool = False) -> None:
+        with writing(engine) if writes else reading(engine) as db:
+            if writes:
+                db.execute(delete(dispatcher).where(dispatcher.c.name == ""))
             for table in metadata.sorted_tables:  # names every column, so none may be missing
                 db.execute(select(table).limit(0))
 

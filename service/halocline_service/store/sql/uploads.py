@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from halocline_service.jobs.job import JobRequest, Kind, Upload, UploadRequest, new_id
-from halocline_service.store.base import Clock, Page, QueueFull, UploadGone
+from halocline_service.store.base import Clock, Page, QueueFull, UploadGone, same_upload
 from halocline_service.store.sql.database import paged, reading, take_turns, writing
 from halocline_service.store.sql.tables import removed, upload, upload_use
 
@@ -192,7 +192,8 @@ def _same_key(db: Connection, request: UploadRequest) -> Upload | None:
         return None
     mine = select(upload).where(upload.c.owner == request.owner)
     same = mine.where(upload.c.idempotency_key == request.idempotency_key)
-    return _upload(db.execute(same).mappings().one_or_none())
+    stored = _upload(db.execute(same).mappings().one_or_none())
+    return None if stored is None else same_upload(stored, request)
 
 
 def _same_content(db: Connection, request: UploadRequest) -> Upload | None:
