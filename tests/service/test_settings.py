@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from halocline_service.settings import Settings, is_loopback
+from halocline_service.settings import VARIABLES, Settings, is_loopback, unknown_variables
 
 
 def test_no_keys_are_needed_on_loopback_only() -> None:
@@ -86,3 +86,9 @@ def test_a_database_that_is_left_empty_is_sqlite(monkeypatch: pytest.MonkeyPatch
     """As where Compose passes on a variable that is not set."""
     monkeypatch.setenv("HALOCLINE_DATABASE_URL", "")
     assert Settings(data_dir=Path("/x")).database == "sqlite:////x/halocline.sqlite3"
+
+
+def test_variables_that_are_misspelt_are_found() -> None:
+    given = {"HALOCLINE_PORTT": "1", "HALOCLINE_PORT": "1", "HALOCLINE_KEY": "k", "PATH": "x"}
+    assert unknown_variables(given) == ["HALOCLINE_PORTT"]
+    assert unknown_variables(dict.fromkeys(VARIABLES, "1")) == []

@@ -149,9 +149,8 @@ class Dispatcher:
 
     def _observe(self) -> None:
         """Take the jobs of workers that are lost."""
-        jobs = self._store.jobs
-        lost = self._observer.lost(jobs.held())
-        for job_id in jobs.recover(lost, pause=self._settings.retry_seconds):
+        lost = self._observer.lost(self._store.jobs.held())
+        for job_id in self._store.jobs.recover(lost, pause=self._settings.retry_seconds):
             _log.warning("job recovered from a lost worker", job_id=job_id)
 
     def _start(self, wish: Wish) -> bool:
@@ -176,8 +175,8 @@ class Dispatcher:
             self._wake.set()
 
     def _finish(self, job: Job, keeper: LeaseKeeper) -> None:
-        log = _log.bind(job_id=job.id, fence=job.fence, owner=job.owner)
-        log.info("job started", job_process=job.process, attempt=job.attempt)
+        log = _log.bind(job_id=job.id, fence=job.fence, owner=job.owner, attempt=job.attempt)
+        log.info("job started", job_process=job.process)
         with keeper:
             try:
                 keeper.check_room()

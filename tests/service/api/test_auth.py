@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
     from tests.service.conftest import ClientOf, Running
 
+    from halocline_service.store.base import Store
+
 PUBLIC = {
     *("/", "/conformance", "/api", "/api/3.0", "/problems/{code}"),
     *("/processes", "/processes/{process_id}", "/livez", "/readyz"),
@@ -166,3 +168,10 @@ def test_idempotency_keys_are_each_owners_own(ann: TestClient, bob: TestClient) 
 def test_without_keys_only_this_machines_names_are_answered(idle: Running) -> None:
     assert idle.client.get("/livez", headers={"Host": "localhost:8000"}).status_code == 200
     assert idle.client.get("/livez", headers={"Host": "evil.example"}).status_code == 400
+
+
+@pytest.mark.parametrize("owner", ["", " ", " ann", "ann\n", "a\x1b[2J", "\u202e", "a" * 201])
+def test_an_owner_has_a_name(store: Store, owner: str) -> None:
+    with pytest.raises(ValueError, match="An owner must be a name of 1 to 200 printable"):
+        create(store.keys, owner)
+    assert list(store.keys.list()) == []

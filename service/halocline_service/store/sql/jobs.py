@@ -346,8 +346,7 @@ class SqlJobs:
 
     def counts(self, *, owner: str | None) -> Mapping[State, int]:
         """Say how many jobs are in each state."""
-        statement = select(job.c.state, func.count()).group_by(job.c.state)
-        statement = _owned(statement, owner)
+        statement = _owned(select(job.c.state, func.count()).group_by(job.c.state), owner)
         with reading(self._engine) as db:
             found = {State(state): number for state, number in db.execute(statement)}
         return {state: found.get(state, 0) for state in State}
@@ -355,9 +354,8 @@ class SqlJobs:
     def oldest_queued(self, *, owner: str | None) -> float | None:
         """Say when the job that waits longest was made."""
         queued = select(func.min(job.c.created)).where(job.c.state == State.QUEUED)
-        statement = _owned(queued, owner)
         with reading(self._engine) as db:
-            return db.execute(statement).scalar_one()
+            return db.execute(_owned(queued, owner)).scalar_one()
 
     def known(self) -> frozenset[str]:
         """Give the identifiers of all jobs."""
