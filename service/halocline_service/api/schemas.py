@@ -114,9 +114,22 @@ class OutputWish(BaseModel):
 
 
 class Execute(BaseModel):
-    """A request to execute a process."""
+    """A request to execute a process, with what OGC's schema and its older version allow in it."""
 
     model_config = ConfigDict(extra="forbid")
+
+    schema_uri: str | None = Field(
+        default=None, alias="$schema", max_length=2048, description="Of the request; not read."
+    )
+    id: str | None = Field(default=None, description="That of the process, if given.")
+    process: str | None = Field(default=None, description="The address of the process, if given.")
+    mode: Literal["auto", "async", "sync"] = Field(
+        default="auto", description="'async' is what 'Prefer: respond-async' asks for."
+    )
+    title: str | None = Field(default=None, max_length=1000, description="For people; not read.")
+    headers: list[Any] | None = Field(
+        default=None, max_length=100, description="Of callbacks, which are not made; not read."
+    )
 
     inputs: dict[str, Any] = Field(
         default_factory=dict[str, Any],
@@ -137,6 +150,11 @@ class Execute(BaseModel):
     @classmethod
     def _refuse_many(cls, given: Any) -> Any:
         """Refuse what would be faults without number: each takes room until it is told."""
+        if isinstance(given, dict) and "subscriber" in given:
+            raise ValueError(
+                "Member 'subscriber' is not supported: no callbacks are made. Follow "
+                "GET /jobs/{id}/events instead."
+            )
         if _exceeds(given, _MOST_VALUES):
             raise ValueError(
                 f"It has more than {_MOST_VALUES} values. Keep what is large in the dataset."

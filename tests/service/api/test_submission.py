@@ -220,3 +220,46 @@ def test_of_others(
     answer = idle.client.post(f"/processes/{process}/execution", json={"inputs": inputs})
     assert answer.status_code == 400
     assert (answer.json()["detail"], answer.json()["hint"]) == (detail, hint)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"mode": "async"},
+        {"mode": "sync"},
+        {"$schema": "https://example.org/execute.json"},
+        {"title": "mine"},
+        {"id": "echo"},
+        {"process": "http://testserver/processes/echo"},
+        {"headers": []},
+    ],
+    ids=str,
+)
+def test_members_of_the_standards_request_are_taken(
+    idle: Running, beside: dict[str, object]
+) -> None:
+    body = {"inputs": {"string": "a"}, **beside}
+    answer = idle.client.post("/processes/echo/execution", json=body)
+    assert answer.status_code == (201 if beside.get("mode") == "async" else 200), answer.text
+
+
+@pytest.mark.parametrize(
+    ("beside", "detail"),
+    [
+        ({"id": "plan"}, "Member 'id' must name the process 'echo', got 'plan'."),
+        ({"process": "http://a/b/c"}, "Member 'process' must name the process 'echo', got 'c'."),
+    ],
+)
+def test_members_that_contradict_the_path(
+    idle: Running, beside: dict[str, object], detail: str
+) -> None:
+    body = {"inputs": {"string": "a"}, **beside}
+    answer = idle.client.post("/processes/echo/execution", json=body)
+    assert (answer.status_code, answer.json()["detail"]) == (400, detail)
+
+
+def test_callbacks_are_refused_by_name(idle: Running) -> None:
+    body = {"inputs": {"string": "a"}, "subscriber": {"successUri": "http://127.0.0.1:9/"}}
+    answer = idle.client.post("/processes/echo/execution", json=body)
+    assert answer.status_code == 400
+    assert "ember 'subscriber' is not supported: no callbacks are made." in answer.text

@@ -116,9 +116,10 @@ async def execute(
 ) -> Response:
     """Check the request and make a job of it, or answer at once where the process may."""
     base = base_url(request)
+    _check_process(process, body)
     asked = await check(here, process, body, owner, base)
     wishes = preference(prefer)
-    if process.may_run_now and not wishes.run_async:
+    if process.may_run_now and not (wishes.run_async or body.mode == "async"):
         await getattr(request.state, END_TURN)()  # it may take long, and stores nothing
         return await _run_now(request, asked, owner)
     job = await anyio.to_thread.run_sync(submit, here, asked, owner, idempotency_key)
@@ -130,6 +131,18 @@ async def execute(
     if waits and process.writes and job.state is State.QUEUED:
         content["message"] = waits
     return JSONResponse(content, status_code=201, headers=headers)
+
+
+def _check_process(process: Process, body: Execute) -> None:
+    """Raise a problem where the body names another process than the path does."""
+    named = {"id": body.id, "process": body.process and body.process.rstrip("/").split("/")[-1]}
+    for member, given in named.items():
+        if given not in (None, process.id):
+            raise ProblemError(
+                "argument",
+                f"Member '{member}' must name the process '{process.id}', got '{given[:200]}'.",
+                hint="Leave it out: the path names the process.",
+            )
 
 
 async def _run_now(request: Request, asked: ExecutionRequest, owner: str) -> Response:
