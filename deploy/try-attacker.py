@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,12 +44,18 @@ class Caller:
     statuses: Counter[int] = field(default_factory=Counter[int])
 
     def __call__(
-        self, method: str, path: str, body: object = None, *, seconds: float = 60, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        seconds: float = 60,
+        headers: dict[str, str] | None = None,
     ) -> tuple[int, Any]:
         """Send a request; status 0 stands for no answer in time."""
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        given |= headers or {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         try:
             connection.request(method, path, sent, given)
@@ -154,8 +160,8 @@ def _odd_json(eve: Caller, draw: random.Random) -> None:
 
 def _odd_header(eve: Caller, draw: random.Random) -> None:
     number = draw.choice(["9" * 5000, "²", "-1", "1e9", "0x10", "٣".encode().decode("latin-1")])
-    name = draw.choice(["Last_Event_ID", "Range", "If_None_Match", "If_Modified_Since", "Prefer"])
-    eve("GET", draw.choice(["/jobs", f"/jobs/{_ID}/events", "/datasets"]), **{name: number})
+    name = draw.choice(["Last-Event-ID", "Range", "If-None-Match", "If-Modified-Since", "Prefer"])
+    eve("GET", draw.choice(["/jobs", f"/jobs/{_ID}/events", "/datasets"]), headers={name: number})
 
 
 _ID = "00000000-0000-7000-8000-000000000001"
@@ -167,11 +173,14 @@ def _odd_query(eve: Caller, draw: random.Random) -> None:
     eve("GET", f"/jobs?{name}={value}", seconds=10)
 
 
+def _opened(eve: Caller) -> str:
+    """Open an upload; give its identifier, or one of none where no more are allowed."""
+    status, made = eve("POST", "/uploads", {})
+    return str(made["id"]) if status == 201 else _ID
+
+
 def _odd_keys(eve: Caller, draw: random.Random) -> None:
-    _, made = eve("POST", "/uploads", {})
-    if not isinstance(made, dict) or "id" not in made:
-        return
-    upload = made["id"]
+    upload = _opened(eve)
     keys = ["/".join(["a"] * draw.choice([30, 40, 41, 512])), "zarr.json.part/x", ".zmetadata/x"]
     keys += ["zarr.json/x", ".zgroup", "zarr.json", "t/zarr.json", f"{draw.randint(0, 9)}/c/0"]
     for key in draw.sample(keys, 4):
@@ -184,8 +193,7 @@ def _odd_keys(eve: Caller, draw: random.Random) -> None:
 
 
 def _silent(eve: Caller, draw: random.Random) -> None:
-    _, made = eve("POST", "/uploads", {})
-    upload = made.get("id", _ID) if isinstance(made, dict) else _ID
+    upload = _opened(eve)
     head = (
         f"PUT /uploads/{upload}.zarr/c{draw.randint(0, 99)} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Authorization: Bearer {eve.key}\r\nContent-Length: {512 * 2**20}\r\n\r\nx"
@@ -197,7 +205,12 @@ def _silent(eve: Caller, draw: random.Random) -> None:
 
 def _many_jobs(eve: Caller, draw: random.Random) -> None:
     body = {"inputs": {"string": "x" * draw.choice([1, 10_000]), "pause": draw.randint(0, 20)}}
-    eve("POST", "/processes/echo/execution", body, Prefer=draw.choice(["respond-async", "wait"]))
+    eve(
+        "POST",
+        "/processes/echo/execution",
+        body,
+        headers={"Prefer": draw.choice(["respond-async", "wait"])},
+    )
 
 
 _ATTACKS: tuple[Callable[[Caller, random.Random], None], ...] = (
@@ -213,7 +226,7 @@ _ATTACKS: tuple[Callable[[Caller, random.Random], None], ...] = (
 
 
 @contextmanager
-def _started() -> Iterator[tuple[int, dict[str, str]]]:
+def _started() -> Generator[tuple[int, dict[str, str]]]:
     """Start an installation; give its port and keys."""
     with tempfile.TemporaryDirectory() as folder:
         data = ["--data-dir", f"{folder}/data"]
@@ -244,10 +257,12 @@ def _job_seconds(ann: Caller) -> float:
     """Have a small job run; give the seconds until it has ended, infinite where it did not."""
     began = time.monotonic()
     body = {"inputs": {"string": "x"}}
-    status, made = ann("POST", "/processes/echo/execution", body, Prefer="respond-async")
+    status, made = ann(
+        "POST", "/processes/echo/execution", body, headers={"Prefer": "respond-async"}
+    )
     while status == 201 and time.monotonic() - began < 120:
-        _, told = ann("GET", f"/jobs/{made['jobID']}")
-        if isinstance(told, dict) and told.get("status") == "successful":
+        found, told = ann("GET", f"/jobs/{made['jobID']}")
+        if found == 200 and told["status"] == "successful":
             ann("GET", "/livez")
             return time.monotonic() - began
         time.sleep(0.1)

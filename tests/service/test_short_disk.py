@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,7 +21,7 @@ _SHORT = "only 5 bytes are free, 10 must stay free"
 
 def test_jobs_wait_for_a_short_disk(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Layout, "shortage", lambda *_: _SHORT)
+        patch.setattr(Layout, "shortage", Mock(return_value=_SHORT))
         answer = service.client.post(
             "/processes/stencil/execution",
             json={
@@ -56,7 +57,7 @@ def test_jobs_wait_for_a_short_disk(service: Running, monkeypatch: pytest.Monkey
         ({"result_keys": 5}, "The result and its workspace have more than 5 files and folders."),
     ],
 )
-def test_results_have_a_quota(tmp_path: Path, limits: dict[str, int], message: str) -> None:
+def test_results_have_a_quota(tmp_path: Path, limits: dict[str, Any], message: str) -> None:
     folder = tmp_path / "attempt-1" / "result.zarr"
     folder.mkdir(parents=True)
     check_quota(tmp_path, Settings(**limits))

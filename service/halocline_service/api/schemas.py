@@ -150,7 +150,7 @@ class Execute(BaseModel):
     @classmethod
     def _refuse_many(cls, given: Any) -> Any:
         """Refuse what would be faults without number: each takes room until it is told."""
-        if isinstance(given, dict) and "subscriber" in given:
+        if isinstance(given, dict) and "subscriber" in cast("dict[str, Any]", given):
             raise ValueError(
                 "Member 'subscriber' is not supported: no callbacks are made. Follow "
                 "GET /jobs/{id}/events instead."
@@ -159,7 +159,7 @@ class Execute(BaseModel):
             raise ValueError(
                 f"It has more than {_MOST_VALUES} values. Keep what is large in the dataset."
             )
-        return given
+        return cast("Any", given)
 
 
 def _exceeds(given: Any, most: int) -> bool:

@@ -62,8 +62,8 @@ def test_what_is_announced_and_does_not_come_takes_no_room(disk: dict[str, int])
         for number in range(100):
             held = opened.enter_context(room.hold(f"a{number}", 0))
             held.check(900)
-        with pytest.raises(ProblemError, match="the disk is full"):
-            held.check(901)
+            with pytest.raises(ProblemError, match="the disk is full"):
+                held.check(901)
         other = opened.enter_context(room.hold("b", 0))
         take(other, 900)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -35,9 +35,13 @@ def test_the_depth_is_that_of_the_value(value: Any, more: int, is_list: bool) ->
 
 
 def _depth(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, (dict, list)):
-        return 0
+    match value:
+        case dict():
+            inner = list(cast("dict[str, Any]", value).values())
+        case list():
+            inner = cast("list[Any]", value)
+        case _:
+            return 0
     return 1 + max(map(_depth, inner), default=0)
 
 

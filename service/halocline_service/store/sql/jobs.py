@@ -346,9 +346,11 @@ class SqlJobs:
 
     def counts(self, *, owner: str | None) -> Mapping[State, int]:
         """Say how many jobs are in each state."""
-        statement = _owned(select(job.c.state, func.count()).group_by(job.c.state), owner)
+        by_state: Any = select(job.c.state, func.count()).group_by(job.c.state)
+        statement = _owned(by_state, owner)
         with reading(self._engine) as db:
-            found = {State(state): number for state, number in db.execute(statement)}
+            rows: Any = db.execute(statement)
+            found = {State(state): int(number) for state, number in rows}
         return {state: found.get(state, 0) for state in State}
 
     def oldest_queued(self, *, owner: str | None) -> float | None:
