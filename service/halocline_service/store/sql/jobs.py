@@ -347,11 +347,9 @@ class SqlJobs:
     def counts(self, *, owner: str | None) -> Mapping[State, int]:
         """Say how many jobs are in each state."""
         by_state: Any = select(job.c.state, func.count()).group_by(job.c.state)
-        statement = _owned(by_state, owner)
         with reading(self._engine) as db:
-            rows: Any = db.execute(statement)
-            found = {State(state): int(number) for state, number in rows}
-        return {state: found.get(state, 0) for state in State}
+            rows: Any = db.execute(_owned(by_state, owner))
+            return dict.fromkeys(State, 0) | {State(state): number for state, number in rows}
 
     def oldest_queued(self, *, owner: str | None) -> float | None:
         """Say when the job that waits longest was made."""
