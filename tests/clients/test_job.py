@@ -245,9 +245,9 @@ def test_a_stencil_sends_only_what_was_said() -> None:
         return httpx2.Response(201, json={"jobID": "17", "status": "accepted"})
 
     with client(answer) as c:
-        c.stencil("def f(a):\n    pass\n", "upload:1")
+        c.stencil("def f(a):\n    a = N\n", "upload:1")
         job = c.stencil(
-            "def f(a):\n    pass\n",
+            "def f(a):\n    a = N\n",
             "upload:1",
             fields={"a": "tos"},
             scalars={"s": 2, "t": np.float32(0.5)},
@@ -263,7 +263,7 @@ def test_a_stencil_sends_only_what_was_said() -> None:
             mode="streamed",
             chunks={"x": 10},
         )
-    text = "def f(a):\n    pass\n"
+    text = "def f(a):\n    a = N\n"
     base = {"program": text, "dataset": "upload:1"}
     assert bodies[0] == {"inputs": {**base, "steps": 1, "target": "auto", "mode": "auto"}}
     assert bodies[1] == {
@@ -301,6 +301,13 @@ def test_a_refused_program_is_shown_in_the_users_file() -> None:
     assert caught.value.place == f"{__file__}, line {own + 1}, column 5"
 
 
+HALVED = """
+def halved(a: Field[float]):
+    with computation(PARALLEL), interval(...):
+        a = H * a
+"""
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -322,7 +329,7 @@ def test_arguments_that_cannot_be_sent_are_named(options: dict[str, Any], text: 
         client(lambda _request: httpx2.Response(500)) as c,
         pytest.raises(ArgumentError) as caught,
     ):
-        c.stencil("def f(a):\n    pass\n", "upload:1", **options)
+        c.stencil(HALVED, "upload:1", **options)
     assert str(caught.value) == text
 
 

@@ -20,6 +20,7 @@ Mistake: TypeAlias = Callable[[Client, Path], Any]
 HEAD = "def f(t: Field[np.float64], s: Field[np.float64], k: float):\n"
 BODY = "    with computation(PARALLEL), interval(...):\n        s = k * t\n"
 GOOD = f"\n{HEAD}{BODY}"
+ALONG_I = f"\n{HEAD}{BODY.replace('k * t', 'k * t[1, 0, 0]')}"
 
 
 _LAMBDA: Callable[[Any], Any] = lambda x: x  # noqa: E731  which is the mistake
@@ -123,7 +124,9 @@ MISTAKES: dict[str, Mistake] = {
     "text for numbers": stencil(dataset=_sea_of(np.array([["a"]]))),
     "whole numbers for floats": stencil(dataset=_sea_of(np.array([[1]]))),
     "single for double": stencil(dataset=_sea_of(np.array([[1]], "float32"))),
-    "axes that nobody can know": stencil(dataset=xr.Dataset({"t": (("a", "b"), [[1.0]])})),
+    "axes that nobody can know": stencil(
+        program=ALONG_I, dataset=xr.Dataset({"t": (("a", "b"), [[1.0]])})
+    ),
     # programs
     "a dataset as program": stencil(program=sea(), dataset=GOOD),
     "no program": stencil(program=None),

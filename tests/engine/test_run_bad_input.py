@@ -420,6 +420,9 @@ def test_too_little_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
+        shape = chunks = (4, 6)
+        shards = None
+
         def __setitem__(self, region: object, values: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -197,7 +197,8 @@ def test_an_attempt_whose_process_is_stopped_for_long_is_made_again(
 
     def stop(_event: object) -> None:
         for process in vars(made)["_all"]:
-            os.kill(vars(process)["_process"].pid, signal.SIGSTOP)
+            child: subprocess.Popen[bytes] = vars(process)["_process"]
+            os.kill(child.pid, signal.SIGSTOP)
 
     with pytest.raises(ConnectionError) as caught:
         made(claimed(idle, "sst.zarr", scalars={"do": 9}), stop, never)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from deadlines import until
@@ -77,7 +78,7 @@ def seen(*words: str) -> dict[str, tuple[bool, str]]:
 
 def test_the_doctor_names_the_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "gpu_count", lambda: 2)
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _name: object())
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", Mock(return_value=object()))
     monkeypatch.setattr(compiler, "compiler_version", lambda: (13, 5))
     monkeypatch.setattr(compiler, "find_nvrtc", lambda: "/lib/libnvrtc.so.13")
     finding = next(one for one in doctor.examine(Settings()) if one.what == "GPUs")

@@ -6,7 +6,6 @@ import errno
 import inspect
 import json
 import os
-import re
 import shutil
 import threading
 import time
@@ -254,24 +253,6 @@ def test_errors_are_retried_only_if_another_attempt_may_help(
     assert isinstance(outcome, Failed | Lost | Crashed)
     assert outcome.error["code"] == code
     assert "secret" not in str(outcome.error)
-
-
-def test_a_job_does_not_begin_on_a_full_disk(idle: Running) -> None:
-    settings = idle.settings.model_copy(update={"disk_headroom_bytes": 2**62})
-    stop = threading.Event()
-    jobs = Dispatcher(settings, idle.store, InProcess(tools(idle)))
-    thread = threading.Thread(target=jobs.run, args=(stop,))
-    thread.start()
-    done = idle.wait(idle.submit())
-    stop.set()
-    thread.join()
-    assert re.fullmatch(
-        r"There is no room for a result: \d+ bytes of the disk are free, and "
-        r"4611686018427387904 must stay free\.",
-        done["message"],
-    )
-    assert done["exception"]["hint"] == ROOM
-    assert idle.engine.calls == []
 
 
 def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(

@@ -35,6 +35,7 @@ __all__ = [
     "ApiKey",
     "Change",
     "Changes",
+    "Check",
     "Clock",
     "IdempotencyConflict",
     "JobQuery",

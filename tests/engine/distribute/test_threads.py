@@ -16,6 +16,7 @@ from halocline_engine.distribute.executors.base import Done
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork
 
 MEAN = """
@@ -123,7 +124,7 @@ def test_every_kind_of_job_has_as_many_blocks_at_hand_as_was_asked(
 
     def noted(
         self: LocalPool, work: BlockWork, blocks: Sequence[Block], asked: CancelToken | None
-    ) -> Iterator[Done]:
+    ) -> Iterator[Event | Done]:
         seen.append(self.threads)
         return run(self, work, blocks, asked)
 

@@ -118,7 +118,7 @@ def _values(dataset: xr.Dataset, name: str, links: tuple[Any, ...]) -> NDArray[n
     """Return the weights: of several for each link, the first, which multiplies the value."""
     array = dataset[name]
     method = text_of(dataset.attrs, "map_method")
-    if array.ndim == 2 and len({*array.dims} & {*links}) == 1:
+    if len({*array.dims}) == array.ndim == 2 and len({*array.dims} & {*links}) == 1:
         array = array.transpose(*links, ...)
         values = real_values(array)
         if "bicubic" in method.lower() and values[:, 1:].any():

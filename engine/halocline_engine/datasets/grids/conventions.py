@@ -142,7 +142,7 @@ def dimensions_of(dataset: xr.Dataset) -> Dimensions:
     for rank in (0, 1):
         for axis, dims in ranked.items():
             kinds = {**dict.fromkeys(dims[rank], axis), **kinds}
-    dates = (name for name in lines if coords[name].dtype.kind in "Mm")
+    dates = (str(name) for name, item in coords.items() if item.dtype.kind in "Mm")
     names = [str(dim) for dim in dataset.dims]
     times = {*along([*axes.get("T", ()), *dates]), *filter(is_time_or_member, names)}
     for dim in names:

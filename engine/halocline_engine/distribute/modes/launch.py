@@ -126,10 +126,9 @@ def launch(
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         is_moved = pool.remote and checked.request.output is None and not gathered
+        stays = bool(resident) or on_device
         job = Job(
-            source=_source(
-                checked, pool, places, stack, sharing, stays=bool(resident) or on_device
-            ),
+            source=_source(checked, pool, places, stack, sharing, stays=stays),
             frame=xr.Dataset() if is_moved else frame,
             attributes={} if is_moved else attributes,
             code=Code.of(checked.compiled),
