@@ -187,6 +187,10 @@ def test_events_come_as_they_are_told(
     ]
 
 
+def attribute(owner: object, name: str) -> Any:
+    return vars(owner)[name]
+
+
 def test_an_attempt_whose_process_is_stopped_for_long_is_made_again(
     idle: Running, processes: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,8 +201,7 @@ def test_an_attempt_whose_process_is_stopped_for_long_is_made_again(
 
     def stop(_event: object) -> None:
         for process in vars(made)["_all"]:
-            child: subprocess.Popen[bytes] = vars(process)["_process"]
-            os.kill(child.pid, signal.SIGSTOP)
+            os.kill(int(attribute(process, "_process").pid), signal.SIGSTOP)
 
     with pytest.raises(ConnectionError) as caught:
         made(claimed(idle, "sst.zarr", scalars={"do": 9}), stop, never)
