@@ -89,11 +89,15 @@ def _time_encoding(variable: Any, source: dict[str, Any]) -> dict[str, Any]:
     units = {key: source[key] for key in ("units", "calendar") if key in source}
     kind = variable.dtype.str.partition("[")[2].rstrip("]")
     finest = {"units": f"{_UNITS.get(kind, 'microseconds')} since 1970-01-01", "dtype": "int64"}
-    return next((one for one in (units, {}, finest) if _is_exact(variable, one)), units)
+    exact = filter(None, (_exact(variable, one) for one in (units, {}, finest)))
+    return next(exact, units)
 
 
-def _is_exact(variable: Any, encoding: dict[str, Any]) -> bool:
-    """Whether times come back as they are."""
+def _exact(variable: Any, encoding: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the encoding with which times come back as they are, None where they do not.
+
+    It names the type of fractions, of which xarray would warn.
+    """
     coding, trial = _XARRAY.conventions, variable.copy(deep=False)
     trial.encoding = encoding
     trial.attrs = {}
@@ -102,9 +106,12 @@ def _is_exact(variable: Any, encoding: dict[str, Any]) -> bool:
             warnings.simplefilter("ignore")
             coder = time_coder(time_type(variable))
             encoded = coding.encode_cf_variable(trial)
-            return coding.decode_cf_variable("", encoded, decode_times=coder).equals(trial)
+            if not coding.decode_cf_variable("", encoded, decode_times=coder).equals(trial):
+                return None
     except Exception:  # whatever units of a source are
-        return False
+        return None
+    units = {key: encoded.attrs[key] for key in ("units", "calendar") if key in encoded.attrs}
+    return {**units, "dtype": "float64"} if encoded.dtype.kind == "f" else {**encoding, **units}
 
 
 def _is_bytes(variable: Any) -> bool:
