@@ -270,7 +270,7 @@ def _job_seconds(ann: Caller) -> float:
 
 
 def main() -> int:
-    """Attack, print what was seen, and give the status."""
+    """Attack, print the figures, and return the status."""
     parser = argparse.ArgumentParser(description="Attack an installation by one key's requests.")
     parser.add_argument("--requests", type=int, default=200, help="attacks that are drawn")
     parser.add_argument("--seed", type=int, default=1)

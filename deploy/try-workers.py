@@ -82,7 +82,7 @@ class Installation:
 
     @property
     def log(self) -> Path:
-        """File of what all processes say."""
+        """Path of the log of all processes."""
         return self.folder / "log"
 
     def find_workers(self) -> list[psutil.Process]:

@@ -18,7 +18,7 @@ __all__ = ["dtype_name", "numbers", "plain_externals"]
 def numbers(
     argument: str, values: Mapping[str, Any] | None
 ) -> dict[str, bool | int | float] | None:
-    """Turn numbers of any library into Python's; raise ArgumentError for what is no number."""
+    """Convert numbers of any library to Python's; raise ArgumentError for other values."""
     plain: dict[str, bool | int | float] = {}
     for key, value in (values or {}).items():
         number = plain_number(value)
