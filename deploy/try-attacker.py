@@ -203,6 +203,51 @@ def _silent(eve: Caller, draw: random.Random) -> None:
         time.sleep(draw.uniform(0, 8))
 
 
+def _store(shape: tuple[int, int], chunk: tuple[int, int]) -> dict[str, bytes]:
+    """Return the metadata of a store with the variable `t(y, x)`, by key."""
+    array = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": "float64",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 1.5,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {},
+        "dimension_names": ["y", "x"],
+    }
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    return {"zarr.json": json.dumps(group).encode(), "t/zarr.json": json.dumps(array).encode()}
+
+
+def _uploaded(caller: Caller, files: dict[str, bytes]) -> str:
+    upload = _opened(caller)
+    for key, content in files.items():
+        caller("PUT", f"/uploads/{upload}.zarr/{key}", content)
+    caller("POST", f"/uploads/{upload}/complete")
+    return f"upload:{upload}"
+
+
+def _submit_double(caller: Caller, dataset: str) -> tuple[int, Any]:
+    inputs = {"program": f"{_HEAD}{_BODY}        out = x + x\n", "dataset": dataset}
+    headers = {"Prefer": "respond-async"}
+    return caller("POST", "/processes/stencil/execution", {"inputs": inputs}, headers=headers)
+
+
+def _many_chunks(eve: Caller, draw: random.Random) -> None:
+    count = 10 ** draw.randint(4, 7)
+    status, made = _submit_double(eve, _uploaded(eve, _store((count, 8), (1, 8))))
+    time.sleep(draw.uniform(0, 8))
+    if status == 201:
+        eve("DELETE", f"/jobs/{made['jobID']}")
+
+
+def _large_metadata(eve: Caller, draw: random.Random) -> None:
+    inner = draw.choice([b" " * 2**26, b'"' + b"x" * 2**25 + b'"', b"[" + b"1," * 2**22 + b"1]"])
+    _uploaded(eve, {"zarr.json": b'{"zarr_format": 3, "attributes": {"a": ' + inner + b"}}"})
+
+
 def _many_jobs(eve: Caller, draw: random.Random) -> None:
     body = {"inputs": {"string": "x" * draw.choice([1, 10_000]), "pause": draw.randint(0, 20)}}
     eve(
@@ -221,6 +266,8 @@ _ATTACKS: tuple[Callable[[Caller, random.Random], None], ...] = (
     _odd_query,
     _odd_keys,
     _silent,
+    _many_chunks,
+    _large_metadata,
     _many_jobs,
 )
 
@@ -253,13 +300,10 @@ def _started() -> Generator[tuple[int, dict[str, str]]]:
             up.stdout.close()
 
 
-def _job_seconds(ann: Caller) -> float:
-    """Have a small job run; give the seconds until it has ended, infinite where it did not."""
+def _job_seconds(ann: Caller, dataset: str) -> float:
+    """Return the seconds that a small stencil job takes, infinite if it did not succeed."""
     began = time.monotonic()
-    body = {"inputs": {"string": "x"}}
-    status, made = ann(
-        "POST", "/processes/echo/execution", body, headers={"Prefer": "respond-async"}
-    )
+    status, made = _submit_double(ann, dataset)
     while status == 201 and time.monotonic() - began < 120:
         found, told = ann("GET", f"/jobs/{made['jobID']}")
         if found == 200 and told["status"] == "successful":
@@ -277,7 +321,9 @@ def main() -> int:
     asked = parser.parse_args()
     with _started() as (port, keys):
         eve, ann = Caller(port, keys["eve"]), Caller(port, keys["ann"])
-        quiet = max(_job_seconds(ann) for _ in range(3))
+        dataset = _uploaded(ann, _store((8, 8), (8, 8)))
+        _job_seconds(ann, dataset)  # compiles
+        quiet = max(_job_seconds(ann, dataset) for _ in range(3))
         draw = random.Random(asked.seed)
         attacks = [(draw.choice(_ATTACKS), draw.randint(0, 2**32)) for _ in range(asked.requests)]
         lock = threading.Lock()
@@ -296,7 +342,7 @@ def main() -> int:
             thread.start()
         waits: list[float] = []
         while any(thread.is_alive() for thread in threads):
-            waits.append(_job_seconds(ann))
+            waits.append(_job_seconds(ann, dataset))
             time.sleep(0.5)
         seconds = time.monotonic() - began
     waits.sort()

@@ -7,6 +7,7 @@ kernels with another compiler.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -53,6 +54,12 @@ class Guards:
         self._rooms.clear()
         return changed
 
+    def release(self) -> None:
+        """Give the memory that no array holds back to the device."""
+        self._rooms.clear()
+        gc.collect()
+        self._pool.free_all_blocks()
+
 
 @contextmanager
 def guards(cupy: Any) -> Generator[Guards]:
@@ -64,6 +71,7 @@ def guards(cupy: Any) -> Generator[Guards]:
         yield own
     finally:
         cupy.cuda.set_allocator(before)
+        own.release()
 
 
 def compile_with(library: str) -> None:

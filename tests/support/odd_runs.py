@@ -1,6 +1,7 @@
 """Runs of a stencil on drawn datasets, beside NumPy and beside what the dataset has.
 
-As a program it draws many: `python tests/support/odd_runs.py 2000 [--first N] [--service]`.
+As a program it draws many: `python tests/support/odd_runs.py 2000 [--first N] [--cluster]
+[--service URL]`.
 """
 
 # xarray's own annotations are partial.
@@ -272,6 +273,7 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--service", help="the address of a running service")
     asked = parser.parse_args()
     doors = DOORS
     if asked.cluster:
@@ -279,9 +281,14 @@ def main() -> None:
 
         made: Any = distributed
         doors = on_cluster(made.Client(n_workers=2, threads_per_worker=1, dashboard_address=None))
+    if asked.service:
+        from halocline import Client
+
+        doors = {"service": through_client(Client(asked.service))}
     counts: collections.Counter[str] = collections.Counter()
     for seed in range(asked.first, asked.first + asked.count):
-        with tempfile.TemporaryDirectory() as folder:
+        # A write of Zarr that failed may still have threads that write.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             wrong = difference_of_draw(seed, Path(folder), doors)
         if wrong:
             counts[wrong[:60]] += 1
