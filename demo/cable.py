@@ -119,7 +119,9 @@ def step_all(cells: xr.Dataset, steps: int, dt: float, target: str) -> Run:
     step = stages(dt, cells.sizes["cell"])
     how: dict[str, Any] = {"feedback": {"after": "v"}, "target": target}
     most = he.sequence(step[:2], dataset, steps=pulse, results=["after"], **how)
-    told = he.sequence(step, dataset, steps=steps, every=1, results=["soma", "balance"], **how)
+    told = he.sequence(
+        step, dataset, steps=steps, snapshot_every=1, results=["soma", "balance"], **how
+    )
     roots = np.vstack([np.full(cells.sizes["cell"], REST), told["soma"]])
     unbalanced = float(abs(told["balance"]).max())
     return Run(dt * np.arange(steps + 1), roots, most["after"].to_numpy(), unbalanced)

@@ -84,7 +84,7 @@ def run_stencil(request: pytest.FixtureRequest, stencils: dict[str, Stencil]) ->
         key = repr((request.param, text, name, externals, dtypes))
         if key not in stencils:
             on = "reference" if request.param == EMULATED else request.param
-            made = stencil(text, name=name, externals=externals, dtypes=dtypes, target=on)
+            made = stencil(text, stencil_name=name, externals=externals, dtypes=dtypes, target=on)
             if request.param == EMULATED:
                 made = emulated(made, request.getfixturevalue("emulation_folder"))
             stencils[key] = made

@@ -37,7 +37,7 @@ class CorpusCall:
         """The program for the reference."""
         text = self.case.text(self.dtype)
         return compile_program(
-            text, name=self.case.name, dtypes={"real": self.dtype}, target="reference"
+            text, stencil_name=self.case.name, dtypes={"real": self.dtype}, target="reference"
         )
 
     @cached_property
@@ -76,7 +76,11 @@ class CorpusCall:
         """Return the program compiled for a target."""
         text = self.case.text(self.dtype)
         return stencil(
-            text, name=self.case.name, dtypes={"real": self.dtype}, target=target, tune="off"
+            text,
+            stencil_name=self.case.name,
+            dtypes={"real": self.dtype},
+            target=target,
+            tune="off",
         )
 
     def arrays(self, library: Any) -> dict[str, Any]:

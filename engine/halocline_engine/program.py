@@ -47,7 +47,7 @@ Arithmetic: TypeAlias = Literal["separate", "fused"]
 def compile_program(
     program: ProgramLike,
     *,
-    name: str | None = None,
+    stencil_name: str | None = None,
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[Any, Any] | None = None,
     literal_precision: int | Mapping[str, int] = 64,
@@ -62,15 +62,15 @@ def compile_program(
     if not (isinstance(program, Path) or callable(program)):
         arguments.text("program", program, "the text of a program, a file, a function or a stencil")
     source = program_source(program)
-    if name is not None:
-        arguments.text("name", name, "the name of a function of the text")
+    if stencil_name is not None:
+        arguments.text("stencil_name", stencil_name, "the name of a function of the text")
     given = arguments.by_name("externals", externals, "{'ORDER': 2}")
     bits = arguments.literal_bits(literal_precision)
     example = "{'real': 'float32'}"
     types, (integer, floating) = arguments.types_by_name("dtypes", dtypes, example, bits)
     reading = _Reading(
         text=source.text,
-        name=name or source.name,
+        name=stencil_name or source.name,
         limits=_limits(limits),
         literal_int=integer,
         literal_float=floating,
@@ -82,8 +82,8 @@ def compile_program(
             return _compile_alone(reading)
         syntax = parse(source.text, limits=reading.limits)
         defined = {definition.name for definition in syntax.definitions}
-        source = with_functions(source, program, given, defined, syntax.foreign, name)
-        reading = replace(reading, text=source.text, name=name or source.name)
+        source = with_functions(source, program, given, defined, syntax.foreign, stencil_name)
+        reading = replace(reading, text=source.text, name=stencil_name or source.name)
         return _compile_text(reading, given, types, source.renamed)
     except ProgramError as error:
         raise with_place(locate(error, source.text), source) from None

@@ -42,7 +42,7 @@ def job_file_schema() -> str:
             "$schema": {"type": "string"},
             "process": {"enum": known, "default": "stencil"},
             "inputs": {"type": "object", "description": "The inputs of the process."},
-            "name": called["name"]["anyOf"][0],
+            "job_name": called["job_name"]["anyOf"][0],
             "labels": called["labels"],
             "output": {"type": "string", "description": "The new Zarr store for the result."},
         },

@@ -287,9 +287,9 @@ class Settings(_RequestLimits):
     @property
     def limits(self) -> dict[str, float]:
         """Limits of each of the jobs at once, by the names of the engine's options."""
-        given = {"memory": self.memory_bytes, "device_memory": self.device_memory_bytes}
+        given = {"memory_limit": self.memory_bytes, "device_memory_limit": self.device_memory_bytes}
         sizes = {name: size // self.concurrency for name, size in given.items() if size is not None}
-        return {**sizes, "share": 1 / self.concurrency, "program_size": self.program_size}
+        return {**sizes, "memory_fraction": 1 / self.concurrency, "program_size": self.program_size}
 
     @property
     def identity_file(self) -> Path:

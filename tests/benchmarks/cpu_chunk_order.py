@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from column_formulas import fetch_bound
 
-from halocline_engine.distribute.stencils.order import ORDERS, BlockGrid, whole_rows
+from halocline_engine.distribute.stencils.order import BlockGrid, whole_rows
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
-from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.tasks.options import ORDERS, Options
 from halocline_engine.functions.run import run
 from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
 
@@ -85,10 +85,9 @@ def figure(path: Path, order: str, sides: tuple[int, int, int], cache: int, chun
         STAR,
         path,
         chunks={"y": side, "x": side},
-        order=order,
         target="cpu",
         on_event=events.append,
-        options=Options(cache=cache),
+        options=Options(chunk_cache=cache, order=order),
     )
     seconds = time.perf_counter() - begun
     planned, finished = events[0], events[-1]

@@ -124,7 +124,7 @@ def in_memory(gib: float, grant: int, target: str, inputs: int = 1) -> MemoryFig
         chunks={"y": ROWS, "x": WIDTH},
         target=target,
         on_event=tell,
-        options=Options(steps_per_pass=1, pipeline_depth=3, device_memory=grant),
+        options=Options(steps_per_pass=1, pipeline_depth=3, device_memory_limit=grant),
     )
     figure.whole_run = time.perf_counter() - begun
     best = figure.dataset / min(figure.passes)

@@ -85,7 +85,7 @@ class Bench:
             target=self.target,
             on_event=tell,
             cancelled=cancelled,
-            options=Options(steps_per_pass=each, pipeline_depth=3, device_memory=self.grant),
+            options=Options(steps_per_pass=each, pipeline_depth=3, device_memory_limit=self.grant),
         )
         return made["v"].values
 

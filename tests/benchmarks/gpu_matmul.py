@@ -261,7 +261,9 @@ def _far(
     n, k = size
     flop, error = 2.0 * n * n * k, math.nan
     (inside, product_rows), (device, host) = known, limits
-    granted = Options(device_memory=int(device), memory=None if host is None else int(host))
+    granted = Options(
+        device_memory_limit=int(device), memory_limit=None if host is None else int(host)
+    )
     times: list[tuple[float, float]] = []
     planned: list[Planned] = []
     for call in range(calls + 1):

@@ -317,7 +317,7 @@ def stencil(
         options=Options(
             steps_per_pass=steps,
             pipeline_depth=slots,
-            device_memory=grant,
+            device_memory_limit=grant,
             compressed=False,
             direct_io=way != BUFFERS,
         ),

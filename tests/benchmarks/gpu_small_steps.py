@@ -199,7 +199,6 @@ class Bench:
             "steps": STEPS,
             "feedback": FEEDBACK,
             "target": "cuda",
-            "literal_precision": self.case.precision,
         }
         events: list[Event] = []
         found: list[float] = []
@@ -208,7 +207,7 @@ class Bench:
             events.clear()
             how["options"] = Options() if bundle is None else Options(steps_per_pass=bundle)
             result = he.run(
-                self.case.program,
+                he.stencil(self.case.program, target="cuda", literal_precision=self.case.precision),
                 data,
                 mode="resident",
                 on_event=events.append,

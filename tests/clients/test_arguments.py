@@ -48,7 +48,7 @@ MAPPINGS: list[tuple[str, object, str]] = [
     ("boundary", {"x": ["edge"]}, "a mapping with a rule for 'x', got 'list' ['edge']"),
     ("steps", "5", "a whole number, got 'str' '5'"),
     ("steps", 2.5, "a whole number, got 'float' 2.5"),
-    ("every", "10", "a whole number, got 'str' '10'"),
+    ("snapshot_every", "10", "a whole number, got 'str' '10'"),
     ("target", 5, "text, got 'int' 5"),
 ]
 
@@ -65,7 +65,7 @@ def test_of_stencil(client: Any, name: str, value: object, told: str) -> None:
 OTHERS: list[tuple[str, dict[str, Any], str]] = [
     ("column", {"axis": 5}, "'axis' must be a mapping, got 'int' 5"),
     ("regrid", {"dims": "lat"}, "'dims' must be a list of names, got 'str' 'lat'"),
-    ("regrid", {"least": "1"}, "'least' must be a number, got 'str' '1'"),
+    ("regrid", {"na_thres": "1"}, "'na_thres' must be a number, got 'str' '1'"),
     ("tridiagonal", {"lower": 5}, "'lower' must be text, got 'int' 5"),
     ("tridiagonal", {"rhs": ["a"]}, "'rhs' must be text, got 'list' ['a']"),
     ("tridiagonal", {"periodic": "no"}, "'periodic' must be True or False, got 'str' 'no'"),
@@ -130,7 +130,7 @@ def test_numbers_of_numpy_are_sent_as_plain_ones() -> None:
             {
                 "steps": np.int64(3),
                 "chunks": {"x": np.int32(5)},
-                "least": np.float32(0.5),
+                "na_thres": np.float32(0.5),
                 "periodic": np.True_,
                 "boundary": {"x": {"low": {"constant": np.float64(1.0)}, "high": "edge"}},
                 "fields": {},
@@ -141,8 +141,8 @@ def test_numbers_of_numpy_are_sent_as_plain_ones() -> None:
     assert sent == {
         "steps": 3,
         "chunks": {"x": 5},
-        "least": 0.5,
+        "na_thres": 0.5,
         "periodic": True,
         "boundary": {"x": {"low": {"constant": 1.0}, "high": "edge"}},
     }
-    assert {type(sent[name]) for name in ("steps", "least", "periodic")} == {int, float, bool}
+    assert {type(sent[name]) for name in ("steps", "na_thres", "periodic")} == {int, float, bool}

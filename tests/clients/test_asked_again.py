@@ -44,13 +44,13 @@ def test_a_job_tells_what_it_was_asked_for(client: Client) -> None:
     assert job.inputs["scalars"] == {"gain": 2.0}
     assert job.inputs["program"] == SCALE
     assert job.inputs["dataset"].startswith("upload:")
-    assert client.jobs(name="night", labels=["sst"]) == [job]
+    assert client.jobs(job_name="night", labels=["sst"]) == [job]
     assert client.jobs(labels=["ss"]) == []
     assert job in client.jobs(process="stencil", status=["accepted", "running", "successful"])
     assert client.jobs(since="1 hour", labels=["test"]) == [job]
     assert client.jobs(since="2100-01-01") == []
     array: Any = np.array(["sst", "test"])
-    assert client.jobs(name="night", labels=array) == [job]
+    assert client.jobs(job_name="night", labels=array) == [job]
 
 
 @pytest.mark.parametrize("labels", ["sst", [1, 2], np.array([1, 2])])

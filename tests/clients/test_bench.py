@@ -83,7 +83,7 @@ def test_people_get_a_line_for_each_fact(file: str, ran: Any) -> None:
         (("--domain", "9,0,8"), 2, "Expected I,J,K, got '9,0,8'."),
         (("--fastest", "J"), 2, "Expected I or K, got 'J'."),
         (("--range", "t=1"), 2, "Expected FIELD=LOW:HIGH, got 't=1'."),
-        (("--name", "rough"), 3, "rough"),
+        (("--stencil-name", "rough"), 3, "rough"),
     ],
 )
 def test_mistakes(file: str, ran: Any, words: tuple[str, ...], code: int, told: str) -> None:

@@ -117,7 +117,7 @@ def test_commands_and_their_options_exist() -> None:
 def test_the_job_file_of_the_page_is_one(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(blocks("docs/python.md", "toml")[1])
     (tmp_path / "diffusion.py").write_text((ROOT / "demo/diffusion.py").read_text())
-    assert read_job_file(tmp_path / "job.toml").name == "diffusion"
+    assert read_job_file(tmp_path / "job.toml").job_name == "diffusion"
 
 
 def test_all_python_is_python() -> None:

@@ -53,5 +53,5 @@ def test_pyright_finds_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_file_is_a_program(name: str, order: int) -> None:
     for target in ("reference", "cpu"):
-        stencil = he.stencil(MODEL, name=name, externals={"ORDER": order}, target=target)
+        stencil = he.stencil(MODEL, stencil_name=name, externals={"ORDER": order}, target=target)
         assert stencil.warnings == ()

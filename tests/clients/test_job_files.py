@@ -25,7 +25,7 @@ def scale(t: Field[np.float64], s: Field[np.float64], gain: float):
         s = gain * t[1, 0, 0]
 """
 TOML = """
-name = "scaled"
+job_name = "scaled"
 labels = ["sst", "test"]
 output = "out.zarr"
 
@@ -97,6 +97,14 @@ def test_a_job_file_is_run(
     assert (job.name, job.labels) == ("scaled", ["sst", "test"])
 
 
+def test_a_job_file_of_old_names_is_read_by_the_new_ones(tmp_path: Path) -> None:
+    old = "process = 'stencil'\nname = 'a'\n[inputs]\nname = 'f'\nevery = 2\nuntil = {every = 3}"
+    (tmp_path / "old.toml").write_text(old)
+    read = read_job_file(tmp_path / "old.toml")
+    assert read.job_name == "a"
+    assert read.inputs == {"stencil_name": "f", "snapshot_every": 2, "until": {"check_every": 3}}
+
+
 def test_options_change_what_the_file_says(
     folder: Path, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,7 +155,7 @@ def test_waiting_downloading_and_following(
         for line in command(client.url, capsys, "logs", job, "--follow", "--json").splitlines()
     )
     found = command(
-        client.url, capsys, "ls", "--label", "sst", "--name", "scale", "--status", "successful"
+        client.url, capsys, "ls", "--label", "sst", "--job-name", "scale", "--status", "successful"
     )
     assert job in found
     assert "There are no jobs." in command(client.url, capsys, "ls", "--label", "nothing")
@@ -188,7 +196,7 @@ def test_the_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
         ("a.toml", "steps = 3", "has the member 'steps', which no job has"),
         ("a.toml", "inputs = 3", "Member 'inputs' of the job file"),
         ("a.toml", "labels = 'a'", "must be a list, got 'str'"),
-        ("a.toml", "name = 3", "must be text, got 'int'"),
+        ("a.toml", "job_name = 3", "must be text, got 'int'"),
     ],
 )
 def test_what_is_no_job_file_is_told(tmp_path: Path, name: str, text: str, told: str) -> None:

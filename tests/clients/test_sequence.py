@@ -167,7 +167,7 @@ WRONG: list[tuple[Any, type[Exception], str, str]] = [
         RequestError,
         "Input 'stages.0.stencil.steps' is unknown.",
         "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
-        " name, axes, boundary, feedback, chunks.",
+        " stencil_name, axes, boundary, feedback, chunks.",
     ),
     (
         [{"stencil": {"program": TEXT}}],

@@ -285,7 +285,7 @@ def test_a_dataset_that_is_not_there_is_refused(client: Client) -> None:
 def test_results_are_kept_along_the_steps(client: Client, sea: xr.Dataset) -> None:
     how: dict[str, Any] = {"boundary": {"x": "periodic"}, "feedback": {"out": "sst"}}
     how["target"] = "reference"
-    job = sea.halocline.stencil(SLOW, client=client, steps=5, every=2, **how)
+    job = sea.halocline.stencil(SLOW, client=client, steps=5, snapshot_every=2, **how)
     result = job.result()
     assert result["step"].values.tolist() == [2, 4, 5]
     assert [one.kind for one in job.events()].count("snapshot-written") == 2

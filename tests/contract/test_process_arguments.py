@@ -10,11 +10,12 @@ import pytest
 import halocline_engine as he
 from halocline import Client
 from halocline.accessor import HaloclineAccessor
+from halocline_engine.interface.uncompiled import READING
 from halocline_service.processes.table import PROCESSES
 
 #: Where the engine works, whom it tells, and what it keeps: not for who asks a service.
 OF_THE_ENGINE = {"cluster", "output", "options", "on_event", "cancelled"}
-OF_SOME = {"limits", "workspace", "attempt", "plans"}
+OF_SOME = {"workspace", "plans"}
 OF_THE_CLIENT = {"job_name", "dry_run", "labels"}
 #: The client leaves these to the service.
 LEFT_OUT = {("stencil", "literal_precision"), ("stencil", "arithmetic"), ("stencil", "order")}
@@ -32,6 +33,9 @@ def test_all_take_the_same(name: str) -> None:
     fields = PROCESSES[name].inputs.model_fields
     asked = {each: REQUIRED if f.is_required() else f.default for each, f in fields.items()}
     engine = defaults(getattr(he, "run" if name == "stencil" else name))
+    if name == "stencil":  # the library has these in `stencil` and in `Options`
+        reading = defaults(he.stencil)
+        engine |= {each: reading[each] for each in READING} | {"order": he.Options().order}
     client = defaults(getattr(Client, name))
     assert OF_THE_ENGINE <= engine.keys() - asked.keys() <= OF_THE_ENGINE | OF_SOME
     assert client.keys() - asked.keys() == OF_THE_CLIENT

@@ -98,7 +98,7 @@ def said(call: Callable[..., object], /, *arguments: Any, **named: Any) -> str:
             "must be a mapping, got the str 'float32'. "
             "Write for example dtypes={'real': 'float32'}.",
         ),
-        ("name", 3, "must be the name of a function of the text, got the int 3."),
+        ("stencil_name", 3, "must be the name of a function of the text, got the int 3."),
         ("target", 3, "must be the name of a target, got the int 3."),
         (
             "cluster",

@@ -67,7 +67,7 @@ def test_kernels_give_what_the_reference_gives(
     dtype = ("float64", "float32")[(number + turn) % 2]
     call = CorpusCall(case, dtype, layout, (61, 7, case.domain[2]))
     built = compile_program(
-        case.text(dtype), name=case.name, dtypes={"real": dtype}, target=DEVICE_TARGET
+        case.text(dtype), stencil_name=case.name, dtypes={"real": dtype}, target=DEVICE_TARGET
     )
     kernels = EmulatedArtifact(built.schedule, emulation_folder, usual=case.domain)
     made = complete(kernels, built.program, built.facts, built.schedule.program.choices)

@@ -33,6 +33,7 @@ from halocline_engine.distribute.jobs.checkpoint import (
 )
 from halocline_engine.distribute.jobs.outputs import published, temporary_folder
 from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.interface.workspace import Workspace
 from halocline_engine.removal import is_own, remove_own
 
 SMOOTH = """
@@ -146,7 +147,7 @@ class World:
         (self.root / "out").mkdir(exist_ok=True)
         given: dict[str, Any] = {"output": self.root / "out" / "out.zarr"}
         if self.draw.random() < 0.8:
-            given |= {"workspace": self.root / "work", "attempt": self.draw.randrange(2)}
+            given |= {"workspace": Workspace(str(self.root / "work"), self.draw.randrange(2))}
         options = he.Options(steps_per_pass=2)
         told: dict[str, Any] = {"on_event": tell, "cancelled": stopped, "target": "reference"}
         with suppress(he.HaloclineError):

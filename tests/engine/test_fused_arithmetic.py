@@ -234,23 +234,24 @@ def test_runs_have_the_same_bits_for_any_blocks(mode: str) -> None:
     random = np.random.default_rng(2)
     data = xr.Dataset({"u": (("y", "x"), random.normal(size=(40, 50)).astype("float32"))})
     how: dict[str, Any] = {"scalars": {"w": 0.25}, "boundary": {"x": "periodic", "y": "edge"}}
-    how |= {"steps": 6, "feedback": {"v": "u"}, "arithmetic": "fused"}
+    how |= {"steps": 6, "feedback": {"v": "u"}}
     text = FIVE.format("float32")
-    expected = he.run(text, data, target="reference", mode="streamed", **how)
+    on_reference = he.stencil(text, target="reference", arithmetic="fused")
+    expected = he.run(on_reference, data, target="reference", mode="streamed", **how)
+    fused = he.stencil(text, target="cpu", arithmetic="fused")
     for chunks in ({}, {"y": 13}, {"x": 20, "y": 17}):
-        found = he.run(text, data, target="cpu", mode=mode, chunks=chunks, **how)
+        found = he.run(fused, data, target="cpu", mode=mode, chunks=chunks, **how)
         np.testing.assert_array_equal(found["v"].values, expected["v"].values)
-    how["arithmetic"] = "separate"
     other = he.run(text, data, target="cpu", **how)
     assert (other["v"].values != expected["v"].values).any()
 
 
-def test_a_stencil_has_its_arithmetic_already() -> None:
+def test_a_stencil_has_its_types_already() -> None:
     data = xr.Dataset({"u": (("y", "x"), np.ones((9, 8)))})
     stencil = he.stencil(FIVE.format("float64"), target="reference", arithmetic="fused")
     with pytest.raises(ArgumentError) as caught:
-        he.run(stencil, data, scalars={"w": 0.5}, arithmetic="fused", target="reference")
+        he.run(stencil, data, scalars={"w": 0.5}, dtypes={"real": "f4"}, target="reference")
     assert str(caught.value) == (
-        "Argument 'arithmetic' belongs to a program's text, but a stencil was given. Give"
-        " 'arithmetic' to halocline_engine.stencil(...)."
+        "Argument 'dtypes' belongs to a program's text, but a stencil was given. Give 'dtypes' to"
+        " halocline_engine.stencil(...)."
     )

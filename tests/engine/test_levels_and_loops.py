@@ -136,7 +136,7 @@ def called(
         key: lay(value.copy()) if isinstance(value, np.ndarray) else value
         for key, value in arguments.items()
     }
-    he.stencil(TEXT, name=name, target=target)(**own, domain=(NI, NJ, NK))
+    he.stencil(TEXT, stencil_name=name, target=target)(**own, domain=(NI, NJ, NK))
     return own
 
 
@@ -298,7 +298,7 @@ def test_blocks_of_datasets_give_the_same_bits(target: str, tmp_path: Path) -> N
                 result = he.run(
                     TEXT,
                     given,
-                    name=name,
+                    stencil_name=name,
                     scalars=scalars,
                     axes=AXES,
                     chunks=chunks,
@@ -327,7 +327,7 @@ def test_components_are_variables_of_the_result() -> None:
     source["level"] = ("y", "x", "plume"), np.full((7, 9, 3), -5)
     source["q"] = source["q"].isel(plume=0)
     results = [
-        he.run(TEXT, source, name="highest", scalars={"plume": 2}, axes=AXES, chunks=chunks)
+        he.run(TEXT, source, stencil_name="highest", scalars={"plume": 2}, axes=AXES, chunks=chunks)
         for chunks in ({}, {"x": 4})
     ]
     assert {*results[0]} == {"level.0", "level.1", "level.2"}
@@ -340,16 +340,16 @@ def test_components_are_variables_of_the_result() -> None:
 def test_datasets_without_such_dimensions_are_refused() -> None:
     source = dataset()
     with pytest.raises(FieldError) as caught:
-        he.run(TEXT, source.isel(plume=[0, 1]), name="levels", scalars={"k": 1}, axes=AXES)
+        he.run(TEXT, source.isel(plume=[0, 1]), stencil_name="levels", scalars={"k": 1}, axes=AXES)
     assert caught.value.message == (
         "Field 'q' has data dimensions of the sizes (3,), but variable 'q' has"
         " {'plume': 2, 'z': 6, 'y': 7, 'x': 9}."
     )
     with pytest.raises(FieldError) as caught:
-        he.run(TEXT, source.drop_vars("t"), name="tables", axes=AXES)
+        he.run(TEXT, source.drop_vars("t"), stencil_name="tables", axes=AXES)
     assert caught.value.message == "Table 't' is read, but the dataset has no variable 't'."
     with pytest.raises(FieldError) as caught:
-        he.run(TEXT, source.isel(a=[0]), name="tables", axes=AXES)
+        he.run(TEXT, source.isel(a=[0]), stencil_name="tables", axes=AXES)
     assert caught.value.message == (
         "Table 't' must be 'float64' of the shape (3, 4, 5), but variable 't' is 'float64' of the"
         " shape (1, 4, 5)."

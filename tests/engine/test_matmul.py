@@ -127,7 +127,7 @@ def test_chunks_memory_and_stores_change_no_bit(tmp_path: Path) -> None:
             **asked,
             chunks={"a": 16 * (number + 1), "b": 5},
             output=tmp_path / f"made{number}.zarr",
-            options=Options(memory=memory),
+            options=Options(memory_limit=memory),
             on_event=events.append,
         )
         np.testing.assert_array_equal(values(found), whole)
@@ -271,7 +271,7 @@ def test_a_result_that_does_not_fit_has_a_way_out() -> None:
     dataset = xr.Dataset(
         {"l": (("a", "k"), np.ones((600, 2))), "r": (("k", "b"), np.ones((2, 600)))}
     )
-    options = Options(memory=2_500_000)
+    options = Options(memory_limit=2_500_000)
     with pytest.raises(CapacityError) as caught:
         he.matmul(dataset, **asked, options=options)
     assert str(caught.value) == (
@@ -288,7 +288,7 @@ def test_memory_is_refused_with_numbers() -> None:
             right="r",
             dim="k",
             target="cpu",
-            options=Options(memory=200_000),
+            options=Options(memory_limit=200_000),
         )
     error = caught.value
     assert 0 < error.available < error.needed

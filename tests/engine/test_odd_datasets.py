@@ -48,7 +48,11 @@ def test_drawn_datasets(seed: int, tmp_path: Path) -> None:
     [
         (TWICE, {}, "t"),
         (FED, {"feedback": {"out": "t"}}, "out"),
-        (FED, {"feedback": {"out": "t"}, "steps": 3, "every": 2, "workspace": "work"}, "out"),
+        (
+            FED,
+            {"feedback": {"out": "t"}, "steps": 3, "snapshot_every": 2, "workspace": "work"},
+            "out",
+        ),
     ],
 )
 def test_decoded_values_are_not_decoded_again(
@@ -62,7 +66,7 @@ def test_decoded_values_are_not_decoded_again(
         )[name]
     assert len(caught) == 1
     assert all(f"'{attribute}'" in str(caught[0].message) for attribute in attributes)
-    steps = [4, 8] if "every" in more else [2]
+    steps = [4, 8] if "snapshot_every" in more else [2]
     np.testing.assert_array_equal(result.values.reshape(-1, 2, 3), [k * DECODED for k in steps])
     assert result.attrs == {}
     in_memory = he.run(
@@ -101,7 +105,7 @@ def test_a_result_in_memory_is_never_refused(tmp_path: Path) -> None:
         data,
         steps=3,
         feedback={"out": "t"},
-        every=2,
+        snapshot_every=2,
         workspace=tmp_path / "work",
         target="reference",
     )

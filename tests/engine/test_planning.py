@@ -119,7 +119,7 @@ def test_the_plan_is_that_of_the_run(name: str, tmp_path: Path) -> None:
     told: list[Event] = []
     function, given = CASES[name]
     # What is free changes between the two, and plans tell it.
-    options = he.Options(memory=1 << 30)
+    options = he.Options(memory_limit=1 << 30)
     given = {"dataset": _sea(), "target": "reference", "options": options, **given}
     if name == "solve":
         given["factors"] = _factors()
@@ -148,7 +148,7 @@ def test_what_cannot_be_run_is_told_as_a_run_would() -> None:
     sea = _sea().rename(x="a", y="b")
     with pytest.raises(AxisError):
         plan_of(he.run, SMOOTH, sea, target="reference")
-    options = he.Options(memory=100)
+    options = he.Options(memory_limit=100)
     with pytest.raises(CapacityError):
         plan_of(he.run, SMOOTH, _sea(), target="reference", options=options)
 

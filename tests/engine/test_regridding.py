@@ -165,9 +165,9 @@ def test_missing_cells_are_left_out(dataset: xr.Dataset) -> None:
         found = he.regrid(dataset, esmf(), variables=["sst"], target="cpu", **options)
         return np.isnan(found.sst.values)
 
-    np.testing.assert_array_equal(missing(missing="propagate"), share < 1 - 1e-9)
+    np.testing.assert_array_equal(missing(skipna=False), share < 1 - 1e-9)
     np.testing.assert_array_equal(missing(), share == 0)
-    np.testing.assert_array_equal(missing(least=0.5), share < 0.5)
+    np.testing.assert_array_equal(missing(na_thres=0.5), share < 0.5)
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu"])
@@ -186,7 +186,7 @@ def test_weights_that_add_up_to_0_or_less(target: str) -> None:
     dataset = xr.Dataset({"t": (("time", "x"), [[5.0, 3.0], [5.0, nan], [nan, nan]])})
     found = he.regrid(dataset, weights, target=target, target_dims=["x"])
     np.testing.assert_array_equal(found.t, [[2.0, 4.0, -4.0], [nan, 5.0, -5.0], [nan, nan, nan]])
-    found = he.regrid(dataset, weights, target=target, target_dims=["x"], least=0.6)
+    found = he.regrid(dataset, weights, target=target, target_dims=["x"], na_thres=0.4)
     np.testing.assert_array_equal(found.t[1], [nan, nan, nan])
 
 
@@ -225,7 +225,7 @@ def test_wrong_requests(dataset: xr.Dataset, tmp_path: Path) -> None:
         " the grid of the dataset, whose sizes stand in 'src_grid_dims', the fastest one first; or"
         " name its dimensions with dims=."
     )
-    assert message(least=2.0) == "Argument 'least' must be a number from 0 to 1, got 2.0."
+    assert message(na_thres=2.0) == "Argument 'na_thres' must be a number from 0 to 1, got 2.0."
     assert message(target_dims=("a",)) == (
         "Argument 'target_dims' must name 2 dimensions, got ['a']."
     )

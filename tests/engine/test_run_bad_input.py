@@ -466,7 +466,7 @@ def test_result_too_large_for_memory() -> None:
     from halocline_engine.distribute.tasks.options import Options
 
     with pytest.raises(CapacityError) as caught:
-        run(MEAN, data(), target="reference", options=Options(memory=100))
+        run(MEAN, data(), target="reference", options=Options(memory_limit=100))
     assert str(caught.value) == (
         "The result needs 384 bytes of memory, but only 100 are free. Give output= to write it to a"
         " Zarr store instead."
@@ -484,7 +484,7 @@ def test_block_too_large_for_memory(tmp_path: Path) -> None:
             target="reference",
             chunks={"x": 8, "y": 6},
             output=tmp_path / "out.zarr",
-            options=Options(memory=100),
+            options=Options(memory_limit=100),
         )
     assert str(caught.value) == (
         "The smallest block needs 2.69 kB of a worker's memory, but only 100 bytes are free. Give"

@@ -172,7 +172,7 @@ def test_the_client_refuses_what_is_no_number() -> None:
 
 def test_options_have_numbers_of_python() -> None:
     given: Any = {
-        "share": np.array(0.5),
-        "memory": np.int32(9),
+        "memory_fraction": np.array(0.5),
+        "memory_limit": np.int32(9),
     }
-    assert repr(he.Options(**given)) == repr(he.Options(share=0.5, memory=9))
+    assert repr(he.Options(**given)) == repr(he.Options(memory_fraction=0.5, memory_limit=9))

@@ -78,7 +78,7 @@ class Call:
 CALLS = {
     "run": Call(
         he.run,
-        "fields scalars externals dtypes name axes boundary steps feedback order workspace attempt",
+        "fields scalars externals dtypes stencil_name axes boundary steps feedback workspace",
         DOUBLED,
         data(),
     ),
@@ -123,7 +123,7 @@ CALLS = {
     "matmul": Call(he.matmul, "left right dim name", data(), left="inp", right="turned", dim="x"),
     "regrid": Call(
         he.regrid,
-        "variables dims target_dims missing least plans",
+        "variables dims target_dims skipna na_thres plans",
         data()[["inp"]],
         weights(),
     ),
@@ -210,7 +210,6 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "Argument 'plans' must be a PlanCache, got the dict. Leave it out, or keep one for"
             " several calls: plans=PlanCache().",
         ),
-        ("run", "attempt", -1, "Argument 'attempt' must be a whole number from 0, got -1."),
         (
             "run",
             "on_event",
@@ -222,13 +221,13 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "options",
             {"memory": 3},
             "Argument 'options' must be Options, got the dict {'memory': 3}. Write for example"
-            " options=Options(memory=2**30).",
+            " options=Options(memory_limit=2**30).",
         ),
         (
             "regrid",
-            "least",
+            "na_thres",
             "half",
-            "Argument 'least' must be a number from 0 to 1, got the str 'half'.",
+            "Argument 'na_thres' must be a number from 0 to 1, got the str 'half'.",
         ),
         (
             "column",
@@ -253,7 +252,7 @@ def test_options_are_true_or_false() -> None:
 
 def test_numbers_and_flags_of_numpy() -> None:
     whole: Any = np.int64(2)
-    options = he.Options(memory=np.int64(2**30))  # pyright: ignore[reportArgumentType]
+    options = he.Options(memory_limit=np.int64(2**30))  # pyright: ignore[reportArgumentType]
     result = he.run(
         DOUBLED, data(), steps=whole, feedback={"out": "inp"}, target="cpu", options=options
     )
@@ -344,6 +343,6 @@ def test_numbers_that_are_far_too_large() -> None:
     given = CALLS["regrid"]
     for wrong in (10**400, -(10**400)):
         with pytest.raises(he.ArgumentError, match="from 0 to 1"):
-            given.function(**{**given.named, "least": wrong})
+            given.function(**{**given.named, "na_thres": wrong})
     with pytest.raises(he.ArgumentError, match="must be a list of names"):
         given.function(**{**given.named, "variables": np.array(3)})

@@ -84,7 +84,7 @@ def test_panels_and_stores_change_no_bit(
         ((4 << 20, 1 << 40), (8 << 20, 1 << 40), (8 << 20, 0))
     ):
         monkeypatch.setattr(job, "_LARGE", large)
-        granted = Options(device_memory=memory)
+        granted = Options(device_memory_limit=memory)
         found = he.matmul(
             tmp_path / "in", **asked, target="cuda", output=tmp_path / str(number), options=granted
         )

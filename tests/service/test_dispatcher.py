@@ -98,9 +98,13 @@ def sweep(idle: Running, settings: Settings, *, later: float = 0.0) -> None:
 
 
 def test_what_an_operator_grants_is_passed_on(idle: Running) -> None:
-    run(idle, "sst.zarr", limits={"memory": 10**9, "device_memory": 10**8})
+    run(idle, "sst.zarr", limits={"memory_limit": 10**9, "device_memory_limit": 10**8})
     granted = idle.engine.calls[0]["options"]
-    assert (granted.memory, granted.device_memory, granted.cache) == (10**9, 10**8, None)
+    assert (granted.memory_limit, granted.device_memory_limit, granted.chunk_cache) == (
+        10**9,
+        10**8,
+        None,
+    )
 
 
 def test_every_process_takes_what_is_granted() -> None:

@@ -47,12 +47,15 @@ def test_lists_are_read_as_people_write_them(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_operator_grants_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Settings().limits == {"share": 0.5, "program_size": 64_000}
-    assert Settings(concurrency=1).limits == {"share": 1.0, "program_size": 64_000}
+    assert Settings().limits == {"memory_fraction": 0.5, "program_size": 64_000}
+    assert Settings(concurrency=1).limits == {"memory_fraction": 1.0, "program_size": 64_000}
     monkeypatch.setenv("HALOCLINE_MEMORY_BYTES", "4000000000")
     monkeypatch.setenv("HALOCLINE_DEVICE_MEMORY_BYTES", "2000000000")
-    memory = {"memory": 2 * 10**9, "device_memory": 10**9}  # each of two jobs at once has half
-    assert Settings().limits == {**memory, "share": 0.5, "program_size": 64_000}
+    memory = {
+        "memory_limit": 2 * 10**9,
+        "device_memory_limit": 10**9,
+    }  # each of two jobs at once has half
+    assert Settings().limits == {**memory, "memory_fraction": 0.5, "program_size": 64_000}
     with pytest.raises(ValidationError, match="memory_bytes"):
         Settings(memory_bytes=0)
 

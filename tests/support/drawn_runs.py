@@ -234,7 +234,7 @@ def _run(program: Drawn, way: Way, target: str, cluster: Any, **how: Any) -> xr.
             target=target,
             mode=way.mode,
             chunks=way.chunks,
-            every=way.every,
+            snapshot_every=way.every,
             cluster=cluster if way.processes else None,
             options=Options(steps_per_pass=way.steps_per_pass, checkpoint_steps=6),
             **how,

@@ -153,7 +153,7 @@ def write(path: Path, form: str, chunk: int, count: int = 3) -> None:
 
 def measure(kind: str, folder: Path, memory: int | None) -> tuple[int, int, bool]:
     """Return what a job projects and takes; a small one is made before."""
-    options = he.Options(memory=memory or 8 << 30)
+    options = he.Options(memory_limit=memory or 8 << 30)
     job, given = KINDS[kind]
     given = {**given, "target": "cpu"}
     job(dataset=folder / "small", output=folder / "small.out", **given)

@@ -173,7 +173,7 @@ def _form(random: Random, dataset: xr.Dataset) -> tuple[str, str, dict[str, Any]
         case "fed back":
             return SHIFT.format(dtype), "fed back", {**roll, "steps": 3, "feedback": {"out": "t"}}
         case _:
-            more = {"steps": 3, "feedback": {"out": "t"}, "every": 2}
+            more = {"steps": 3, "feedback": {"out": "t"}, "snapshot_every": 2}
             return SHIFT.format(dtype), "every", {**roll, **more}
 
 

@@ -45,7 +45,7 @@ def draw_regridding(rng: Rng) -> DrawnRegridding:
     wanted = np.full((2, rows), np.nan)
     for r, c, w in zip(row.tolist(), column.tolist(), weight.tolist(), strict=True):
         wanted[:, r] = np.where(np.isnan(wanted[:, r]), 0, wanted[:, r]) + w * values[:, c]
-    drawn = DrawnRegridding(xr.Dataset(), xr.Dataset(), wanted, {"missing": "propagate"})
+    drawn = DrawnRegridding(xr.Dataset(), xr.Dataset(), wanted, {"skipna": False})
     known = rng.random() < 0.85
     drawn.weights = _weights(rng, drawn, grid, (row, column, weight, rows), known)
     drawn.dataset = _data(rng, drawn, grid, values, known)

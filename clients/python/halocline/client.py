@@ -233,7 +233,7 @@ class Client(Stencils, Solves, Transfers):
         *,
         status: str | Sequence[str] | None = None,
         process: str | Sequence[str] | None = None,
-        name: str | None = None,
+        job_name: str | None = None,
         labels: Sequence[str] = (),
         since: str | datetime | None = None,
     ) -> list[Job]:
@@ -247,7 +247,7 @@ class Client(Stencils, Solves, Transfers):
             Only jobs in these states, such as 'running'.
         process : str or sequence of str, optional
             Only jobs of these processes, such as 'stencil'.
-        name : str, optional
+        job_name : str, optional
             Only jobs whose name contains this text.
         labels : sequence of str, optional
             Only jobs that have all these labels.
@@ -260,7 +260,7 @@ class Client(Stencils, Solves, Transfers):
             The jobs.
 
         """
-        wanted = {"status": status, "process": process, "name": name}
+        wanted = {"status": status, "process": process, "job_name": job_name}
         found = self.documents(limit, **wanted, labels=labels, since=since)
         return [Job(self._connection, str(document["jobID"])) for document in found]
 

@@ -80,7 +80,7 @@ class _KnownJob:
     @property
     def name(self) -> str | None:
         """Name of the job, as `job_name` has given it."""
-        return self.document().get("name")
+        return self.document().get("job_name")
 
     @property
     def labels(self) -> list[str]:
@@ -228,7 +228,7 @@ class Job(_KnownJob):
         document = self.document()
         how = How(
             dry_run,
-            document.get("name") if job_name is None else job_name,
+            document.get("job_name") if job_name is None else job_name,
             (document.get("labels") or ()) if labels is None else labels,
         )
         sent = changed(inputs, changes)

@@ -11,7 +11,7 @@ from typing import Unpack
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import distinct, number, several
+from halocline_engine.arguments import check_flags, distinct, number, several
 from halocline_engine.datasets.formats.centres import coordinates_in, order_of
 from halocline_engine.datasets.formats.weights import Weights, read_weights
 from halocline_engine.datasets.grids.horizontal import horizontal_dims
@@ -29,8 +29,8 @@ from halocline_engine.distribute.transfers.job import (
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution, ExecutionArguments
+from halocline_engine.interface.renames import complement
 from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
-from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 from halocline_engine.signatures import complete
 
@@ -45,8 +45,8 @@ def regrid(
     weights: xr.Dataset | str | Path,
     *,
     variables: Sequence[str] | None = None,
-    missing: str = "renormalise",
-    least: float = 0.0,
+    skipna: bool = True,
+    na_thres: float = 1.0,
     dims: Sequence[str] | None = None,
     target_dims: Sequence[str] | None = None,
     plans: PlanCache | None = None,
@@ -61,11 +61,12 @@ def regrid(
         Weights as ESMF and SCRIP write them: `row`, `col` and `S`.
     variables : sequence of str, optional
         Variables to regrid, float32 or float64; by default all on the source grid.
-    missing : {'renormalise', 'propagate'}, default: 'renormalise'
-        Rule for NaN in the source: the other cells take over their weight, or every cell that uses
-        one is NaN.
-    least : float, default: 0.0
-        With 'renormalise', the share of the weight, from 0 to 1, below which a target cell is NaN.
+    skipna : bool, default: True
+        Whether NaN in the source is skipped: the other cells take over its weight. Otherwise every
+        target cell that uses one is NaN.
+    na_thres : float, default: 1.0
+        With `skipna`, the share of the weight that may be missing, from 0 to 1: a target cell with
+        more is NaN.
     dims : sequence of str, optional
         Dimensions of the source grid; by default those of latitude and longitude, or successive
         dimensions of its sizes.
@@ -86,7 +87,7 @@ def regrid(
     Notes
     -----
     Terms are added in double precision in the order of the file, so every target gives the same
-    bits. Blocks have the whole grid. With 'renormalise', a target cell is also NaN where the
+    bits. Blocks have the whole grid. With `skipna`, a target cell is also NaN where the
     weights, or those of the cells that are not missing, sum to 0 or have different signs. Where the
     weights hold the centres of the source cells, these are matched with latitude and longitude of
     the dataset, whose cells may be in any order; other cells are refused.
@@ -110,9 +111,11 @@ def regrid(
 
     """
     execution = Execution(**complete(regrid, given))
-    rule: Missing = choice(Missing, "missing", missing)
-    if not 0 <= number("least", least, "a number from 0 to 1") <= 1:
-        raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
+    check_flags(skipna=skipna)
+    if not 0 <= number("na_thres", na_thres, "a number from 0 to 1") <= 1:
+        raise ArgumentError(f"Argument 'na_thres' must be a number from 0 to 1, got {na_thres!r}.")
+    rule = Missing.RENORMALISE if skipna else Missing.PROPAGATE
+    least = complement(float(na_thres))
     variables = several("variables", variables, "['t', 'u']")
     dims = distinct("dims", dims, "['lat', 'lon']")
     target_dims = distinct("target_dims", target_dims, "['y', 'x']")

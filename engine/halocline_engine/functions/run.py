@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -33,9 +34,10 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution, ExecutionArguments, Planning
 from halocline_engine.functions.stencil import Stencil
-from halocline_engine.language.limits import Limits
+from halocline_engine.interface.uncompiled import READING, Uncompiled
+from halocline_engine.interface.workspace import attempt_of
 from halocline_engine.language.python.sources import ProgramLike
-from halocline_engine.program import Arithmetic, compile_program
+from halocline_engine.program import compile_program
 from halocline_engine.signatures import complete
 
 __all__ = ["run"]
@@ -50,19 +52,14 @@ def run(
     scalars: Mapping[str, Any] | None = None,
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[Any, Any] | None = None,
-    name: str | None = None,
-    literal_precision: int | Mapping[str, int] = 64,
-    arithmetic: Arithmetic = "separate",
-    limits: Limits | None = None,
+    stencil_name: str | None = None,
     axes: Mapping[str, str | None] | None = None,
     boundary: Mapping[str, Any] | None = None,
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,
     until: Mapping[str, Any] | None = None,
-    every: int | None = None,
-    order: str = "auto",
-    workspace: str | Path | None = None,
-    attempt: int = 0,
+    snapshot_every: int | None = None,
+    workspace: str | PathLike[str] | None = None,
     **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Run a stencil program on a dataset.
@@ -83,15 +80,8 @@ def run(
         Values of the names that the program imports from `__externals__`.
     dtypes : mapping of str or type to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text.
-    name : str, optional
-        Name of the stencil, if the text has several.
-    literal_precision : {64, 32} or mapping of str to int, default: 64
-        Bits of the numbers in the text, and of `int` and `float` there; as
-        ``{'int': 64, 'float': 32}`` for whole numbers and others.
-    arithmetic : {'separate', 'fused'}, default: 'separate'
-        Whether each operation is rounded by itself, or `a * b + c` once, on every target alike.
-    limits : Limits, optional
-        The largest program that is accepted.
+    stencil_name : str, optional
+        Which stencil of the text, if it has several.
     axes : mapping of str to str or None, optional
         Dimensions that are I, J and K; None if there is no such axis. By default they follow from
         CF attributes, or from names such as x, y and z, lon and lat, or those of models. Other
@@ -109,23 +99,18 @@ def run(
         input where nothing is written. Fields that are updated in place need none.
     until : mapping, optional
         When the run may end before all steps are made: ``{'field': 'v', 'change': 'max', 'below':
-        1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`, which feeds
-        an input, by at most so much anywhere; 'norm' is the square root of the sum of squares. NaN
-        that was there from the start counts for nothing; a value that was finite and is not any
-        more ends the run with a `DivergenceError`, unless ``'non_finite': 'ignore'``. The result
-        has the attributes `halocline_steps` and `halocline_change`.
-    every : int, optional
+        1e-6, 'check_every': 100}`` ends it when the last of 100 steps changed the output `v`, which
+        feeds an input, by at most so much anywhere; 'norm' is the square root of the sum of
+        squares. NaN that was there from the start counts for nothing; a value that was finite and
+        is not any more ends the run with a `DivergenceError`, unless ``'non_finite': 'ignore'``.
+        The result has the attributes `halocline_steps` and `halocline_change`.
+    snapshot_every : int, optional
         Steps between two snapshots: results are kept after so many steps, and so on, and after the
         last one. They lie along a first dimension 'step', whose coordinate says after how many.
-    order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
-        Order of the blocks, which share decoded chunks through a cache. 'auto' takes columns as
-        wide as the memory allows.
     %(execution)s
     workspace : path, optional
         Folder that keeps each finished pass. The same job with the same workspace resumes from the
         last one.
-    attempt : int, default: 0
-        Number that keeps apart the files of several runs in one workspace.
 
     Returns
     -------
@@ -184,16 +169,14 @@ def run(
         steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         until=until_of(until),
-        every=None if every is None else whole("every", every, 1),
+        every=None if snapshot_every is None else whole("snapshot_every", snapshot_every, 1),
         chunks=execution.block_sizes,
         output=execution.place,
         workspace=place_of("workspace", workspace),
-        attempt=whole("attempt", attempt, 0),
-        order=order,
+        attempt=attempt_of(workspace),
     )
-    reading: dict[str, Any] = {"name": name, "externals": externals, "dtypes": dtypes}
-    reading |= {"limits": limits, "literal_precision": literal_precision}
-    reading |= {"arithmetic": arithmetic}
+    reading: dict[str, Any] = {"stencil_name": stencil_name, "externals": externals}
+    reading |= {"dtypes": dtypes}
     execution.expect_workers()
     opened = open_source(dataset)
     with ExitStack() as stack:
@@ -209,12 +192,17 @@ def run(
         return launch(checked, pool, execution.tell, execution.cancelled, options, execution.mode)
 
 
-def _compile(program: ProgramLike | Stencil, reading: Mapping[str, Any], target: str) -> Compiled:
+def _compile(
+    program: ProgramLike | Stencil | Uncompiled, reading: Mapping[str, Any], target: str
+) -> Compiled:
     """Compile a text that is read so, or take a stencil as it was compiled, for this target."""
+    if isinstance(program, Uncompiled):
+        how = {name: getattr(program, name) for name in READING}
+        return compile_program(program.program, **reading, **how, target=target)
     if not isinstance(program, Stencil):
         return compile_program(program, **reading, target=target)
     for argument, value in reading.items():
-        if value not in (None, 64, "separate"):
+        if value is not None:
             raise ArgumentError(
                 f"Argument '{argument}' belongs to a program's text, but a stencil was given.",
                 hint=f"Give '{argument}' to halocline_engine.stencil(...).",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack, cast
 
@@ -31,6 +32,9 @@ from halocline_engine.functions.neighbours import neighbours
 from halocline_engine.functions.regrid import regrid
 from halocline_engine.functions.run import run
 from halocline_engine.functions.solve import pentadiagonal, solve, tree, tridiagonal
+from halocline_engine.interface.renames import with_old_names
+from halocline_engine.interface.uncompiled import READING, Uncompiled
+from halocline_engine.interface.workspace import attempt_of
 from halocline_engine.signatures import complete
 from halocline_engine.version import halocline_version
 
@@ -52,7 +56,7 @@ STAGES: Mapping[str, Callable[..., Any]] = {
 #: Arguments of these functions that belong to the whole sequence.
 _OF_ALL = {
     *(ExecutionArguments.__annotations__.keys() - {"chunks"}),
-    *("dataset", "steps", "until", "every", "order", "workspace", "attempt", "plans"),
+    *("dataset", "steps", "until", "snapshot_every", "workspace", "plans"),
 }
 _REASON = "the stages of a step follow each other"
 _EXAMPLE = "[{'stencil': {'program': text}}, {'tridiagonal': {'lower': 'a', ...}}]"
@@ -65,10 +69,9 @@ def sequence(
     *,
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,
-    every: int | None = None,
+    snapshot_every: int | None = None,
     results: Sequence[str] | None = None,
-    workspace: str | Path | None = None,
-    attempt: int = 0,
+    workspace: str | PathLike[str] | None = None,
     **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Run several stages one after the other, step by step.
@@ -88,7 +91,7 @@ def sequence(
         Variables of the dataset by the result that becomes them in the next step. A result that has
         the name of a variable needs none.
     %(execution)s
-    every : int, optional
+    snapshot_every : int, optional
         Steps between two snapshots: results are kept after so many steps, and so on, and after the
         last one. They lie along a first dimension 'step', whose coordinate says after how many.
     results : sequence of str, optional
@@ -96,8 +99,6 @@ def sequence(
     workspace : path, optional
         Folder that keeps the values between two steps from time to time, and snapshots. The same
         job with the same workspace resumes from the last ones.
-    attempt : int, default: 0
-        Number that keeps apart the files of several runs in one workspace.
 
     Returns
     -------
@@ -144,21 +145,21 @@ def sequence(
     place, kept = execution.place, place_of("workspace", workspace)
     count = whole("steps", steps, 1)
     fed = names_by_name("feedback", feedback, "{'after': 'before'}")
-    attempt = whole("attempt", attempt, 0)
     wanted = distinct("results", results, "['t']")
     if kept is not None:
         check_workspace(kept, place, opened.place)
     with execution.pool() as (pool, chosen):
-        parts = (stages, count, fed, chosen, halocline_version(), _identity(opened))
+        parts = (_named_before(checked), count, fed, chosen, halocline_version(), _identity(opened))
+        name = str(dask.base.tokenize(*parts))
         request = SequenceRequest(
             stages=tuple(stage.on(pool, chosen, execution) for stage in checked),
             kinds=tuple(stage.kind for stage in checked),
             steps=count,
             feedback=fed,
-            every=None if every is None else whole("every", every, 1),
+            every=None if snapshot_every is None else whole("snapshot_every", snapshot_every, 1),
             results=None if wanted is None else tuple(wanted),
             output=place,
-            kept=None if kept is None else Kept(kept, attempt, str(dask.base.tokenize(*parts))),
+            kept=None if kept is None else Kept(kept, attempt_of(workspace), name),
             options=options_of(execution.options),
         )
         return execution.run(sequence_job(request, opened, pool, execution.tell), pool, _REASON)
@@ -238,6 +239,22 @@ def _stage(number: int, given: object) -> _Stage:
                 hint=f"It has {', '.join(own)}.",
             )
     return _Stage(number, kind, arguments)
+
+
+def _named_before(stages: Sequence[_Stage]) -> list[Mapping[str, Mapping[str, Any]]]:
+    """Return stages by the names that their arguments had when workspaces were first made."""
+    return [{each.kind: with_old_names(each.kind, _without_reading(each))} for each in stages]
+
+
+def _without_reading(stage: _Stage) -> Mapping[str, Any]:
+    """Return the arguments of a stage, with those that say how its text is read beside it."""
+    program = stage.arguments.get("program")
+    if not isinstance(program, Uncompiled):
+        return stage.arguments
+    default = Uncompiled(program.program)
+    how = {name: getattr(program, name) for name in READING}
+    told = {name: value for name, value in how.items() if value != getattr(default, name)}
+    return {**stage.arguments, "program": program.program, **told}
 
 
 def _identity(opened: Opened) -> object:

@@ -40,8 +40,8 @@ class ReadingArguments(TypedDict, total=False):
 
     Parameters
     ----------
-    name : str, optional
-        Name of the stencil, if the text has several.
+    stencil_name : str, optional
+        Which stencil of the text, if it has several.
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`, or from a module that is
         not read, such as `{"constants": {"GRAVITY": 9.81}}`; also Python functions, whose source is
@@ -60,7 +60,7 @@ class ReadingArguments(TypedDict, total=False):
 
     """
 
-    name: Annotated[str | None, Default(None)]
+    stencil_name: Annotated[str | None, Default(None)]
     externals: Annotated[Mapping[str, Any] | None, Default(None)]
     dtypes: Annotated[Mapping[Any, Any] | None, Default(None)]
     literal_precision: Annotated[int | Mapping[str, int], Default(64)]

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from halocline_engine.interface.renames import with_new_names
+
 __all__ = [
     "Checked",
     "Conformance",
@@ -139,7 +141,7 @@ class Execute(BaseModel):
         default=None, description="The outputs that are wanted; all where left out."
     )
     response: Literal["document", "raw"] = "document"
-    name: JobName | None = Field(default=None, description="What you call the job, in one line.")
+    job_name: JobName | None = Field(default=None, description="Name of the job, in one line.")
     labels: list[JobLabel] = Field(
         default_factory=list[str],
         max_length=20,
@@ -159,7 +161,7 @@ class Execute(BaseModel):
             raise ValueError(
                 f"It has more than {_MOST_VALUES} values. Keep what is large in the dataset."
             )
-        return cast("Any", given)
+        return with_new_names("job", given) if isinstance(given, dict) else given
 
 
 def _exceeds(given: Any, most: int) -> bool:
@@ -201,7 +203,7 @@ class StatusInfo(BaseModel):
     type: Literal["process"] = "process"
     processingEntityType: Literal["ogc-api-processes"] = "ogc-api-processes"
     processID: str
-    name: str | None = Field(default=None, description="What its owner calls it.")
+    job_name: str | None = Field(default=None, description="Name of the job.")
     labels: list[str] | None = Field(default=None, description="Words of its owner.")
     status: Literal["accepted", "running", "successful", "failed", "dismissed"]
     message: str
@@ -221,7 +223,7 @@ class JobInputs(BaseModel):
     processID: str
     inputs: dict[str, Any] = Field(description="The inputs, as they were checked.")
     outputs: list[str] = Field(description="The outputs that are wanted.")
-    name: str | None = None
+    job_name: str | None = None
     labels: list[str]
 
 

@@ -8,7 +8,16 @@ from pydantic import Field
 
 from halocline_service.processes.base import WHOLE, DatasetInputs
 
-__all__ = ["Chunks", "Every", "Feedback", "Name", "Sizes", "Steps", "StreamedInputs", "Target"]
+__all__ = [
+    "Chunks",
+    "Feedback",
+    "Name",
+    "Sizes",
+    "SnapshotEvery",
+    "Steps",
+    "StreamedInputs",
+    "Target",
+]
 
 #: The name of a variable, a dimension or a symbol.
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
@@ -43,10 +52,10 @@ Feedback: TypeAlias = Annotated[
     ),
 ]
 
-Every: TypeAlias = Annotated[
+SnapshotEvery: TypeAlias = Annotated[
     int | None,
     Field(
-        title="Every",
+        title="Snapshot every",
         description="After how many steps results are kept, along a dimension 'step'.",
         ge=1,
         le=10_000_000,

@@ -9,13 +9,13 @@ from pydantic import Field, create_model, model_validator
 
 from halocline_engine.errors import HaloclineError
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
-from halocline_service.processes.blocks import Every, Feedback, Name, Steps, StreamedInputs
+from halocline_service.processes.blocks import Feedback, Name, SnapshotEvery, Steps, StreamedInputs
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
 from halocline_service.processes.solves.solve import SOLVE
 from halocline_service.processes.solves.tree import TREE
 from halocline_service.processes.solves.tridiagonal import TRIDIAGONAL
-from halocline_service.processes.stencil import STENCIL
+from halocline_service.processes.stencil import STENCIL, program_arguments
 from halocline_service.processes.transfers.gather import GATHER
 from halocline_service.processes.transfers.neighbours import NEIGHBOURS
 from halocline_service.processes.transfers.regrid import REGRID
@@ -31,7 +31,7 @@ _KINDS: Mapping[str, Process] = {
     )
 }
 #: Inputs of these that belong to the whole sequence, or have no sense in a stage.
-_OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "every", "order"})
+_OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "snapshot_every", "order"})
 
 
 class _OneKind(Inputs):
@@ -93,7 +93,7 @@ class SequenceInputs(StreamedInputs):
     ]
     steps: Steps = 1
     feedback: Feedback = None
-    every: Every = None
+    snapshot_every: SnapshotEvery = None
     results: Annotated[
         list[Name] | None,
         Field(
@@ -124,9 +124,8 @@ class SequenceInputs(StreamedInputs):
             kind, arguments = stage.kind, stage.arguments
             names = [name for name in _beside(kind) if name in arguments]
             arguments |= {name: places[f"stages.{number}.{kind}.{name}"] for name in names}
-            if "program" in arguments:
-                # A line break makes it text: what users send never names a file here.
-                arguments["program"] += "\n"
+            if kind == STENCIL.id:
+                arguments = program_arguments(arguments)
             stages.append({kind: arguments})
         return {"dataset": places["dataset"], **self.arguments(), "stages": stages}
 

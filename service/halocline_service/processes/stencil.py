@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
+from halocline_engine.interface.uncompiled import READING, with_reading
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
-from halocline_service.processes.blocks import Chunks, Every, Feedback, Name, Steps, Target
+from halocline_service.processes.blocks import Chunks, Feedback, Name, SnapshotEvery, Steps, Target
 
 if TYPE_CHECKING:
     from halocline_engine.ir.nodes import Program
     from halocline_engine.program_warning import ProgramWarning
 
 __all__ = [
+    "OPTIONS",
     "STENCIL",
     "ConstantBoundary",
     "LiteralPrecision",
@@ -23,11 +25,14 @@ __all__ = [
     "StencilInputs",
     "Until",
     "check_program",
+    "program_arguments",
     "tell_program",
 ]
 
+#: Inputs that are options of the engine's function.
+OPTIONS = ("order",)
 #: The inputs that say what a program means.
-_OF_PROGRAM = ("program", "name", "externals", "dtypes", "literal_precision", "arithmetic")
+_OF_PROGRAM = ("program", "stencil_name", "externals", "dtypes", *READING)
 _Scalar = StrictBool | StrictInt | StrictFloat
 _Constant = _Scalar | Annotated[str, Field(max_length=200)]
 #: A number, an axis index, the name of a function, or constants by name.
@@ -63,7 +68,7 @@ class Until(Inputs):
     field: Name
     below: Annotated[float, Field(ge=0)]
     change: Literal["max", "norm"] = "max"
-    every: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 100
+    check_every: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 100
     non_finite: Literal["error", "ignore"] = "error"
 
 
@@ -123,8 +128,9 @@ class StencilInputs(DatasetInputs):
             description="Whether each operation is rounded by itself, or a * b + c once.",
         ),
     ] = "separate"
-    name: Annotated[
-        str | None, Field(title="Name", description="Which function of the text.", max_length=200)
+    stencil_name: Annotated[
+        str | None,
+        Field(title="Stencil name", description="Which stencil of the text.", max_length=200),
     ] = None
     axes: Annotated[
         dict[Literal["I", "J", "K"], Name | None] | None,
@@ -147,7 +153,7 @@ class StencilInputs(DatasetInputs):
         Until | None,
         Field(title="Until", description="When it may end before all steps are made."),
     ] = None
-    every: Every = None
+    snapshot_every: SnapshotEvery = None
     target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],
@@ -163,8 +169,23 @@ class StencilInputs(DatasetInputs):
     ] = "auto"
 
     def arguments(self) -> dict[str, Any]:
-        """Give the keyword arguments of `run` that were asked for, but program and dataset."""
+        """Give the inputs that were asked for, but program and dataset."""
         return self.model_dump(exclude={"program", "dataset"}, exclude_unset=True)
+
+    def keywords(self, places: Mapping[str, str]) -> dict[str, Any]:
+        """Give the keyword arguments of `run`, but its options."""
+        asked = self.model_dump(exclude={"dataset", *OPTIONS}, exclude_unset=True)
+        return {**places, **program_arguments(asked)}
+
+    def options(self) -> dict[str, Any]:
+        """Give the inputs that are among the options of `run`."""
+        return self.model_dump(include={*OPTIONS}, exclude_unset=True)
+
+
+def program_arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the inputs of a stencil as keyword arguments of `run`."""
+    # A line break makes it text: what users send never names a file here.
+    return with_reading({**inputs, "program": f"{inputs['program']}\n"})
 
 
 def check_program(inputs: StencilInputs) -> None:
@@ -220,7 +241,7 @@ def _lowered(inputs: StencilInputs) -> tuple[Program, tuple[ProgramWarning, ...]
     integer, floating = literal_bits(inputs.arguments().get("literal_precision", 64))
     return lower(
         parse(inputs.program),
-        name=inputs.name,
+        name=inputs.stencil_name,
         externals=inputs.externals,
         dtypes=inputs.dtypes,
         literal_int=integer,

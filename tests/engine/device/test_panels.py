@@ -290,7 +290,7 @@ def test_copies_and_products_wait_for_each_other(names: str, device: Queues) -> 
     wanted = cast("Any", xr).dot(dataset[left], dataset[right], dim="k").values
     for memory in (30_000, 60_000, 10**8):
         device.reserved = 0
-        granted = Options(device_memory=memory)
+        granted = Options(device_memory_limit=memory)
         found = multiplied(dataset, left, right, options=granted)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
         assert device.reserved <= memory
@@ -303,7 +303,7 @@ def test_memory_and_stores_change_no_bit(device: Queues, tmp_path: Path) -> None
     cast("Any", dataset).to_zarr(tmp_path / "in", encoding=encoding, consolidated=False)
     for number, memory in enumerate((12_300, 30_000, 10**8)):
         out = tmp_path / f"out{number}"
-        granted = Options(device_memory=memory)
+        granted = Options(device_memory_limit=memory)
         found = multiplied(tmp_path / "in", "a", "b", output=out, options=granted)
         np.testing.assert_array_equal(found, whole)
 
@@ -325,7 +325,7 @@ def test_loops_give_the_same_bits(names: str, lent: Lending, tmp_path: Path) -> 
     }
     cast("Any", dataset).to_zarr(tmp_path / "in", encoding=encoding, consolidated=False)
     out = tmp_path / "out"
-    granted = Options(device_memory=30_000)
+    granted = Options(device_memory_limit=30_000)
     found = multiplied(tmp_path / "in", left, right, output=out, options=granted)
     np.testing.assert_array_equal(found, wanted)
 
@@ -347,7 +347,7 @@ def test_threads_end_by_themselves_when_nothing_more_is_to_be_copied(
     monkeypatch.setattr(copy_threads.CopyThreads, "close", close)
     dataset = drawn()[["a", "b"]]
     wanted = cast("Any", xr).dot(dataset["a"], dataset["b"], dim="k").values
-    found = multiplied(dataset, "a", "b", options=Options(device_memory=30_000))
+    found = multiplied(dataset, "a", "b", options=Options(device_memory_limit=30_000))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     assert len(crews) == 2
     assert lent.calls is not None
@@ -386,7 +386,7 @@ def test_the_last_row_is_done_tile_by_tile_where_the_products_places_hold_it(
     wanted = multiplied(dataset, "a", "b")
     assert not made
     # There are places for four of the five tiles of a row of left.
-    found = multiplied(dataset, "a", "b", options=Options(device_memory=38_200))
+    found = multiplied(dataset, "a", "b", options=Options(device_memory_limit=38_200))
     np.testing.assert_array_equal(found, wanted)
     assert made == [16 * 8]
 
@@ -449,11 +449,11 @@ def test_a_system_is_asked_again_or_tells_that_the_disk_is_full(
 
 def test_less_than_a_tile_of_each_is_refused(device: Queues) -> None:
     with pytest.raises(CapacityError, match="bytes of device memory, but 5000 are free for it"):
-        multiplied(drawn(), "a", "b", options=Options(device_memory=5000))
+        multiplied(drawn(), "a", "b", options=Options(device_memory_limit=5000))
     # The result of this process takes its part.
     held = 50 * 45 * 8
     with pytest.raises(CapacityError, match="need 24576 bytes of memory, but 100 are free"):
-        multiplied(drawn(), "a", "b", options=Options(memory=held + 100))
+        multiplied(drawn(), "a", "b", options=Options(memory_limit=held + 100))
 
 
 def test_an_empty_sum_is_zero(device: Queues) -> None:

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.stencils.order import ORDERS
-from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.tasks.options import ORDERS, Options
 from halocline_engine.functions.run import run
 
 Offset = tuple[int, int, int]
@@ -180,8 +179,8 @@ def expected(ds: xr.Dataset, case: Case) -> NDArray[Any]:
 )
 @given(cases())
 def test_blocks_and_steps_do_not_change_a_bit(case: Case) -> None:
-    options = Options(steps_per_pass=case.per_pass, pipeline_depth=case.slots)
-    check(case, mode="streamed", order=case.order, options=options)
+    options = Options(steps_per_pass=case.per_pass, pipeline_depth=case.slots, order=case.order)
+    check(case, mode="streamed", options=options)
 
 
 @settings(

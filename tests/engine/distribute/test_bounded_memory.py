@@ -81,7 +81,7 @@ def test_two_hundred_megabytes(two_workers: Any, tmp_path: Path) -> None:
             source,
             output=tmp_path / "out.zarr",
             on_event=events.append,
-            options=Options(memory=ALLOWED),
+            options=Options(memory_limit=ALLOWED),
             **arguments,
         )
     assert isinstance(events[0], Planned)

@@ -36,6 +36,7 @@ from halocline_engine.distribute.tasks.events import (
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError, OutputError
 from halocline_engine.functions.run import run
+from halocline_engine.interface.workspace import Workspace
 
 SMOOTH = """
 def smooth(inp: Field[float], out: Field[float], coeff: float):
@@ -90,9 +91,8 @@ def test_a_cancelled_run_goes_on(ocean: xr.Dataset, tmp_path: Path) -> None:
     events: list[Event] = []
     result = diffused(
         ocean,
-        workspace=work,
+        workspace=Workspace(str(work), 1),
         output=output,
-        attempt=1,
         on_event=events.append,
         chunks={"x": 13},
         options=Options(steps_per_pass=3),

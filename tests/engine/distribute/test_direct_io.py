@@ -227,7 +227,7 @@ def test_two_blocks_overlap_where_three_leave_no_room_for_files(
         return options.pipeline_depth or 3
 
     monkeypatch.setattr(launch, "_slots", usual)
-    scarce: dict[str, Any] = {"direct_io": True, "memory": three - 1}
+    scarce: dict[str, Any] = {"direct_io": True, "memory_limit": three - 1}
     got, planned, finished = starred(store, tmp_path / "out.zarr", pipeline_depth=None, **scarce)
     assert planned.projected_bytes == two < three
     assert finished.bytes_direct_io > 0

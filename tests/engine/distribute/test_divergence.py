@@ -72,7 +72,12 @@ def message(dims: Any, found: tuple[int, int, tuple[int, ...]]) -> str:
 
 
 def run(dataset: Any, dtype: str, steps: int, **more: Any) -> xr.Dataset:
-    until: dict[str, Any] = {"field": "v", "below": 1e-3, "every": EVERY, **more.pop("until", {})}
+    until: dict[str, Any] = {
+        "field": "v",
+        "below": 1e-3,
+        "check_every": EVERY,
+        **more.pop("until", {}),
+    }
     more = {"target": "reference", "until": until, "feedback": {"v": "u"}, **more}
     axes = {"I": "x", "J": "y"}
     boundary = {"x": "periodic"}
@@ -142,7 +147,7 @@ def test_a_run_that_goes_on_knows_what_was_finite_at_its_start(tmp_path: Path) -
     told: list[Event] = []
     more: dict[str, Any] = {
         "workspace": tmp_path / "kept",
-        "until": {"every": 90, "below": 0.0},
+        "until": {"check_every": 90, "below": 0.0},
         "options": he.Options(checkpoint_steps=30),
     }
     with pytest.raises(he.CancelledError):

@@ -122,7 +122,7 @@ def check(seed: int, target: str, **more: Any) -> None:
         stages,
         data(seed),
         steps=steps,
-        every=every,
+        snapshot_every=every,
         feedback=feedback,
         results=picked,
         target=target,

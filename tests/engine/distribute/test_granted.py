@@ -57,24 +57,31 @@ def test_blocks_are_cut_for_the_memory_that_is_granted(make: Any) -> None:
         if isinstance(event, Planned):
             planned.append(event)
 
-    granted = he.Options(memory=130_000)
+    granted = he.Options(memory_limit=130_000)
     made = make(target="reference", on_event=tell, options=granted)
     for name in expected.data_vars:
         assert np.array_equal(made[name], expected[name], equal_nan=True)
     assert planned[0].blocks > 1
     with pytest.raises(he.CapacityError):
-        make(target="reference", options=he.Options(memory=100))
+        make(target="reference", options=he.Options(memory_limit=100))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"memory": 0}, "Option 'memory' must be a whole number from 1, got 0. Leave it out."),
         (
-            {"device_memory": 1e9},
-            "Option 'device_memory' must be a whole number from 1, got 1000000000.0. Leave it out.",
+            {"memory_limit": 0},
+            "Option 'memory_limit' must be a whole number from 1, got 0. Leave it out.",
         ),
-        ({"cache": -1}, "Option 'cache' must be a whole number from 0, got -1. Leave it out."),
+        (
+            {"device_memory_limit": 1e9},
+            "Option 'device_memory_limit' must be a whole number from 1, got 1000000000.0. Leave it"
+            " out.",
+        ),
+        (
+            {"chunk_cache": -1},
+            "Option 'chunk_cache' must be a whole number from 0, got -1. Leave it out.",
+        ),
         (
             {"pipeline_depth": True},
             "Option 'pipeline_depth' must be a whole number from 0, got True. Leave it out.",

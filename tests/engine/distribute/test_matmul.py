@@ -260,7 +260,7 @@ def test_operands_larger_than_memory_go_from_store_to_store(
         dim="k",
         target="cpu",
         output=tmp_path / "out",
-        options=Options(memory=memory),
+        options=Options(memory_limit=memory),
         on_event=planned.append,
     )
     assert isinstance(planned[0], Planned)
@@ -280,8 +280,8 @@ def test_panels_leave_room_for_a_result_in_memory() -> None:
     least = events[0].projected_bytes
     for memory in (least, least + result):
         events.clear()
-        he.matmul(dataset, **asked, on_event=events.append, options=Options(memory=memory))
+        he.matmul(dataset, **asked, on_event=events.append, options=Options(memory_limit=memory))
         assert isinstance(events[0], Planned)
         assert result < events[0].projected_bytes <= memory
     with pytest.raises(CapacityError):
-        he.matmul(dataset, **asked, options=Options(memory=result + 1_000_000))
+        he.matmul(dataset, **asked, options=Options(memory_limit=result + 1_000_000))

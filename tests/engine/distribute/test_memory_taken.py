@@ -31,7 +31,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_chunks_that_do_not_fit_are_refused(stores: Path, kind: str, form: str) -> None:
     """A block may be as small as a column; what it is cut from is decoded all the same."""
     job, given = KINDS[kind]
-    options = he.Options(memory=2 * CHUNK)
+    options = he.Options(memory_limit=2 * CHUNK)
     with pytest.raises(CapacityError) as caught:
         job(dataset=stores / form, **given, target="cpu", output=stores / "no", options=options)
     assert caught.value.needed is not None
@@ -41,7 +41,7 @@ def test_chunks_that_do_not_fit_are_refused(stores: Path, kind: str, form: str) 
 
 def test_what_reading_needs_is_said(stores: Path, tmp_path: Path) -> None:
     job, given = KINDS["tridiagonal"]
-    options = he.Options(memory=2 * CHUNK)
+    options = he.Options(memory_limit=2 * CHUNK)
     with pytest.raises(CapacityError) as caught:
         job(
             dataset=stores / "packed",

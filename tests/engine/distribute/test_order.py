@@ -22,7 +22,6 @@ from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_
 from halocline_engine.distribute.grid.partition import Block, partition, shares
 from halocline_engine.distribute.grid.regions import regions_of
 from halocline_engine.distribute.stencils.order import (
-    ORDERS,
     BlockGrid,
     Order,
     arrange,
@@ -34,7 +33,7 @@ from halocline_engine.distribute.stencils.order import (
 )
 from halocline_engine.distribute.stencils.visit import VisitPlan, visit
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
-from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.tasks.options import ORDERS, Options
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.functions.run import run
 from halocline_engine.program import compile_program
@@ -258,7 +257,7 @@ def test_any_order_gives_the_same_bits_and_fetches_what_was_predicted(
     tried = [*((name, 13 * unit) for name in ORDERS), ("auto", None), ("row", 0)]
     for order, cache in tried if threads == 1 else [("column", 13 * unit), ("auto", None)]:
         got, planned, finished = watched(
-            store, order=order, options=Options(cache=cache, threads=threads)
+            store, options=Options(order=order, chunk_cache=cache, threads=threads)
         )
         assert got["out"].identical(expected["out"])
         assert planned.chunks == 2 * 6 * 10
@@ -295,7 +294,7 @@ def test_pipelines_are_predicted_where_blocks_compute_nothing(store: Path, cache
     expected, _, _ = watched(store)
     found: list[int] = []
     for rows in (1, 2):
-        chunks, options = {"y": rows, "x": 40}, Options(cache=cache, pipeline_depth=2)
+        chunks, options = {"y": rows, "x": 40}, Options(chunk_cache=cache, pipeline_depth=2)
         got, planned, finished = watched(store, chunks=chunks, options=options)
         assert got["out"].identical(expected["out"])
         assert finished.fetches == planned.predicted_fetches
@@ -310,17 +309,18 @@ def test_workers_of_a_cluster_fetch_for_themselves(store: Path, two_workers: Any
     # Who computes which block is not known, so neither is what is at hand.
     assert planned.cache_bytes > 0
     assert planned.predicted_fetches is None
-    got, bare, fetched = watched(store, cluster=two_workers, options=Options(cache=0))
+    got, bare, fetched = watched(store, cluster=two_workers, options=Options(chunk_cache=0))
     assert got["out"].identical(expected["out"])
     assert fetched.fetches == bare.predicted_fetches
     assert planned.chunks <= finished.fetches <= fetched.fetches
 
 
-def test_an_unknown_order_is_refused(store: Path) -> None:
+@pytest.mark.parametrize("order", ["spiral", None, ["row"]])
+def test_an_unknown_order_is_refused(order: Any) -> None:
     with pytest.raises(ArgumentError) as caught:
-        watched(store, order="spiral")
+        Options(order=order)
     assert str(caught.value) == (
-        "The order must be 'auto', 'row', 'column' or 'zigzag', got 'spiral'. Leave it out."
+        f"Option 'order' must be 'auto', 'row', 'column' or 'zigzag', got {order!r}. Leave it out."
     )
 
 

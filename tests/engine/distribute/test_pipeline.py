@@ -285,10 +285,10 @@ def test_stores_go_through_with_the_bytes_of_the_plain_path(
     )
     for slots, order in ((1, "row"), (3, "auto")):
         output = tmp_path / f"out-{slots}.zarr"
-        options = Options(pipeline_depth=slots, steps_per_pass=2, compressed=slots == 1)
-        got, planned, finished = starred(
-            store, **sides, order=order, output=output, options=options
+        options = Options(
+            pipeline_depth=slots, steps_per_pass=2, compressed=slots == 1, order=order
         )
+        got, planned, finished = starred(store, **sides, output=output, options=options)
         assert got["v"].values.tobytes() == expected["v"].values.tobytes()
         assert finished.fetches == planned.predicted_fetches
         assert (planned.cache_bytes == 0) == (compressors is None)
@@ -391,7 +391,9 @@ def test_a_pipeline_is_projected_and_refused() -> None:
     _, plain, _ = starred_array(data, Options(pipeline_depth=0, steps_per_pass=5))
     assert planned.projected_bytes > plain.projected_bytes > 0
     held = 3 * data["u"].nbytes
-    scarce = Options(pipeline_depth=3, steps_per_pass=5, memory=planned.projected_bytes // 2 + held)
+    scarce = Options(
+        pipeline_depth=3, steps_per_pass=5, memory_limit=planned.projected_bytes // 2 + held
+    )
     with pytest.raises(CapacityError, match=r"^The smallest block needs"):
         starred_array(data, scarce)
 

@@ -131,13 +131,13 @@ def test_the_mode_follows_from_steps_and_memory(water: xr.Dataset) -> None:
         "streamed",
         "blocks are read, computed and written pass by pass, as there is one step",
     )
-    small = planned(waved(water, mode="auto", options=Options(memory=150_000))[1])
+    small = planned(waved(water, mode="auto", options=Options(memory_limit=150_000))[1])
     assert small.mode == "streamed"
     assert small.reason.startswith(
         "blocks are read, computed and written pass by pass, as the blocks do not fit the memory"
         " of 1 worker: "
     )
-    ordered = planned(waved(water, mode="auto", order="zigzag")[1])
+    ordered = planned(waved(water, mode="auto", options=Options(order="zigzag"))[1])
     assert (
         ordered.reason
         == "blocks are read, computed and written pass by pass, as 'order' asks for it"
@@ -153,13 +153,13 @@ def test_the_mode_follows_from_steps_and_memory(water: xr.Dataset) -> None:
 
 def test_what_cannot_stay_in_memory_is_refused_with_numbers(water: xr.Dataset) -> None:
     with pytest.raises(CapacityError) as caught:
-        waved(water, options=Options(memory=150_000))
+        waved(water, options=Options(memory_limit=150_000))
     assert str(caught.value) == (
         "Blocks that stay in memory need 240 kB of each of 1 worker, but only 104 kB are free."
         " Use more workers, or mode='streamed'."
     )
     with pytest.raises(ArgumentError) as refused:
-        waved(water, order="row")
+        waved(water, options=Options(order="row"))
     assert str(refused.value) == (
         "With mode='resident' blocks stay where they are, but 'order' says how they follow each"
         " other. Leave it out, or use mode='streamed'."
@@ -363,7 +363,9 @@ def relaxed(size: tuple[int, int], steps: int) -> list[np.ndarray[Any, Any]]:
     return found
 
 
-LIKE = " Write for example until={'field': 'v', 'change': 'max', 'below': 1e-6, 'every': 100}."
+LIKE = (
+    " Write for example until={'field': 'v', 'change': 'max', 'below': 1e-6, 'check_every': 100}."
+)
 RELAX = """
 def relax(u: Field[float], v: Field[float]):
     with computation(PARALLEL), interval(...):
@@ -388,7 +390,7 @@ def test_a_run_ends_when_a_step_changes_little(change: str, tmp_path: Path) -> N
                 boundary={"x": "periodic"},
                 steps=200,
                 feedback={"v": "u"},
-                until={"field": "v", "change": change, "below": below, "every": 7},
+                until={"field": "v", "change": change, "below": below, "check_every": 7},
                 chunks=chunks,
                 target="cpu",
                 output=tmp_path / f"{ranks}-{steps}.zarr",
@@ -419,7 +421,7 @@ def test_a_run_that_does_not_calm_down_makes_all_steps() -> None:
         boundary={"x": "periodic"},
         steps=10,
         feedback={"v": "u"},
-        until={"field": "v", "below": 1e-9, "every": 7},
+        until={"field": "v", "below": 1e-9, "check_every": 7},
         target="reference",
     )
     assert result.attrs["halocline_steps"] == 10

@@ -285,7 +285,7 @@ def test_the_plan_says_the_mode_and_why(two_workers: Any) -> None:
     assert planned(cluster=two_workers, mode="streamed").mode == "streamed"
     whole = plan_of(he.tridiagonal, columns(z=5000, x=9), **NAMES, cluster=two_workers)
     assert whole.mode == "streamed"
-    dataset, small = columns(z=100_000), he.Options(memory=1_000_000)
+    dataset, small = columns(z=100_000), he.Options(memory_limit=1_000_000)
     plan = planned(cluster=two_workers, options=small)
     assert plan.mode == "streamed"
     assert "; the rows do not fit the memory of 2 workers: " in plan.reason

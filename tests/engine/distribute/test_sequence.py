@@ -19,6 +19,7 @@ from halocline_engine.distribute.tasks.events import (
     SnapshotWritten,
 )
 from halocline_engine.functions.reports.planning import plan_of
+from halocline_engine.interface.workspace import Workspace
 
 ADVECT = """
 def advect(t: Field[float], moved: Field[float], *, c: float):
@@ -104,7 +105,7 @@ def test_files_chunks_and_stores_change_nothing(tmp_path: Path) -> None:
     check(repeated(tmp_path / "air.zarr"))
     check(repeated(tmp_path / "air.zarr", output=tmp_path / "out.zarr"))
     plans: list[Event] = []
-    options = he.Options(memory=25_000)  # of which the values would take more
+    options = he.Options(memory_limit=25_000)  # of which the values would take more
     check(repeated(air(), options=options, on_event=plans.append, output=tmp_path / "far.zarr"))
     assert isinstance(plans[0], Planned)
     assert "go through stores" in plans[0].reason
@@ -152,10 +153,10 @@ def test_it_is_one_job_with_one_progress() -> None:
 
 @pytest.mark.parametrize("memory", [None, 35_000])
 def test_snapshots_are_kept(memory: int | None, tmp_path: Path) -> None:
-    options = he.Options(memory=memory)
+    options = he.Options(memory_limit=memory)
     for output in (None, tmp_path / "out.zarr"):
         result = repeated(
-            air(), every=3, options=options, output=output, workspace=tmp_path / "work"
+            air(), snapshot_every=3, options=options, output=output, workspace=tmp_path / "work"
         )
         assert result["step"].values.tolist() == [3, 4]
         assert result["mixed"].dims == ("step", "z", "y", "x")
@@ -179,7 +180,7 @@ def test_it_resumes_between_two_steps(stored: bool, tmp_path: Path) -> None:
     told: list[Event] = []
     memory = 25_000 if stored else None
     how: dict[str, Any] = {
-        "options": he.Options(checkpoint_steps=1, memory=memory),
+        "options": he.Options(checkpoint_steps=1, memory_limit=memory),
         "workspace": tmp_path / "work",
         "output": tmp_path / "out.zarr",
     }
@@ -188,7 +189,11 @@ def test_it_resumes_between_two_steps(stored: bool, tmp_path: Path) -> None:
     assert not (tmp_path / "out.zarr").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
     told.clear()
-    check(repeated(air(), attempt=1, on_event=told.append, **how))
+    check(
+        repeated(
+            air(), on_event=told.append, **how | {"workspace": Workspace(str(tmp_path / "work"), 1)}
+        )
+    )
     assert [event for event in told if isinstance(event, Resumed)] == [Resumed(2, 4)]
     shares = [event.progress for event in told[1:]]
     assert shares == sorted(shares)
@@ -203,20 +208,22 @@ def test_it_resumes_between_two_steps(stored: bool, tmp_path: Path) -> None:
 def test_snapshots_of_an_interrupted_run_stay(stored: bool, to: str, tmp_path: Path) -> None:
     told: list[Event] = []
     how: dict[str, Any] = {
-        "every": 2,
+        "snapshot_every": 2,
         "steps": 7,
-        "options": he.Options(checkpoint_steps=3, memory=45_000 if stored else None),
+        "options": he.Options(checkpoint_steps=3, memory_limit=45_000 if stored else None),
         "workspace": tmp_path / "work",
         "output": tmp_path / "out.zarr" if to == "store" else None,
     }
-    wanted = repeated(air(), steps=7, every=2)
+    wanted = repeated(air(), steps=7, snapshot_every=2)
     for attempt, stop in enumerate((3, 6)):
         stops = stopped_after(stop, told)
+        how["workspace"] = Workspace(str(tmp_path / "work"), attempt)
         with pytest.raises(he.CancelledError):
-            repeated(air(), attempt=attempt, cancelled=stops, on_event=told.append, **how)
+            repeated(air(), cancelled=stops, on_event=told.append, **how)
         assert {path.name for path in tmp_path.iterdir()} == {"work"}
     told.clear()
-    result = repeated(air(), attempt=2, on_event=told.append, **how)
+    how["workspace"] = Workspace(str(tmp_path / "work"), 2)
+    result = repeated(air(), on_event=told.append, **how)
     assert [event for event in told if isinstance(event, Resumed)] == [Resumed(6, 7)]
     assert not [event for event in told if isinstance(event, SnapshotWritten)]
     assert result["step"].values.tolist() == [2, 4, 6, 7]
@@ -226,14 +233,15 @@ def test_snapshots_of_an_interrupted_run_stay(stored: bool, to: str, tmp_path: P
 
 def test_values_before_which_a_snapshot_is_damaged_are_not_gone_on_from(tmp_path: Path) -> None:
     told: list[Event] = []
-    how: dict[str, Any] = {"every": 2, "options": he.Options(checkpoint_steps=1)}
+    how: dict[str, Any] = {"snapshot_every": 2, "options": he.Options(checkpoint_steps=1)}
     work = tmp_path / "work"
     stops = stopped_after(3, told)
     with pytest.raises(he.CancelledError):
         repeated(air(), cancelled=stops, on_event=told.append, workspace=work, **how)
     next(work.glob("attempt-0/snapshot-000002.json")).write_text("{}")
     told.clear()
-    result = repeated(air(), attempt=1, on_event=told.append, workspace=work, **how)
+    again = Workspace(str(work), 1)
+    result = repeated(air(), on_event=told.append, workspace=again, **how)
     assert not [event for event in told if isinstance(event, Resumed)]  # the two newest are kept
     check(result.isel(step=1, drop=True))
     wanted = repeated(air(), steps=2)

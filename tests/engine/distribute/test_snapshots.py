@@ -28,6 +28,7 @@ from halocline_engine.distribute.tasks.events import (
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CancelledError, CapacityError, OutputError
 from halocline_engine.functions.run import run
+from halocline_engine.interface.workspace import Workspace
 from halocline_engine.removal import remove_own
 
 #: A wave, what it was before, and how it moves: fed fields and one that nothing reads.
@@ -114,7 +115,12 @@ def test_snapshots_are_the_results_of_shorter_runs(
     how: dict[str, Any] = {"output": tmp_path / "result.zarr"} if stored else {}
     how |= {"workspace": tmp_path / "work"} if kept else {}
     result = waved(
-        water, every=EVERY, mode=mode, chunks={"y": 31, "x": 20}, on_event=events.append, **how
+        water,
+        snapshot_every=EVERY,
+        mode=mode,
+        chunks={"y": 31, "x": 20},
+        on_event=events.append,
+        **how,
     )
     check(result, expected)
     assert told(events, SnapshotWritten) == WANTED[:-1]
@@ -135,7 +141,7 @@ def test_ranks_and_bundles_make_no_difference(
     water: xr.Dataset, expected: dict[int, xr.Dataset], ranks: None, steps: int
 ) -> None:
     options = Options(steps_per_pass=steps)
-    result = waved(water, every=EVERY, mode="resident", chunks={"y": 21}, options=options)
+    result = waved(water, snapshot_every=EVERY, mode="resident", chunks={"y": 21}, options=options)
     check(result, expected)
 
 
@@ -151,7 +157,7 @@ def test_workers_make_them_as_well(
 ) -> None:
     output = tmp_path / "result.zarr" if stored else None
     result = waved(
-        water, every=EVERY, mode=mode, cluster=two_workers, chunks={"y": 31}, output=output
+        water, snapshot_every=EVERY, mode=mode, cluster=two_workers, chunks={"y": 31}, output=output
     )
     check(result, expected)
 
@@ -169,7 +175,7 @@ def test_a_run_that_was_cut_off_keeps_its_snapshots_and_makes_none_twice(
     with pytest.raises(CancelledError):
         waved(
             water,
-            every=EVERY,
+            snapshot_every=EVERY,
             mode=mode,
             workspace=tmp_path / "work",
             on_event=events.append,
@@ -179,12 +185,11 @@ def test_a_run_that_was_cut_off_keeps_its_snapshots_and_makes_none_twice(
     again: list[Event] = []
     result = waved(
         water,
-        every=EVERY,
+        snapshot_every=EVERY,
         mode=next(one for one in MODES if one != mode),
         chunks={"y": 10, "x": 30},
-        workspace=tmp_path / "work",
+        workspace=Workspace(str(tmp_path / "work"), 1),
         output=tmp_path / "result.zarr",
-        attempt=1,
         on_event=again.append,
     )
     check(result, expected)
@@ -201,7 +206,7 @@ def test_checkpoints_between_snapshots_are_gone_on_from(
     def stopped() -> bool:
         return told(events, Checkpointed)[-1:] == [16]
 
-    how: dict[str, Any] = {"workspace": tmp_path, "mode": "resident", "every": EVERY}
+    how: dict[str, Any] = {"workspace": tmp_path, "mode": "resident", "snapshot_every": EVERY}
     with pytest.raises(CancelledError):
         waved(
             water,
@@ -221,7 +226,7 @@ def test_checkpoints_between_snapshots_are_gone_on_from(
 def test_a_damaged_snapshot_is_made_again(
     water: xr.Dataset, expected: dict[int, xr.Dataset], tmp_path: Path
 ) -> None:
-    how: dict[str, Any] = {"workspace": tmp_path, "mode": "resident", "every": EVERY}
+    how: dict[str, Any] = {"workspace": tmp_path, "mode": "resident", "snapshot_every": EVERY}
     waved(water, **how)
     chunk = next(path for path in (tmp_path / "attempt-0/snapshots-1/speed/c/1").rglob("0"))
     chunk = next(path for path in sorted(chunk.rglob("*")) if path.is_file())
@@ -237,9 +242,11 @@ def test_a_damaged_snapshot_is_made_again(
 def test_another_number_of_steps_between_them_takes_what_fits(
     water: xr.Dataset, expected: dict[int, xr.Dataset], tmp_path: Path
 ) -> None:
-    waved(water, workspace=tmp_path, every=EVERY, mode="resident")
+    waved(water, workspace=tmp_path, snapshot_every=EVERY, mode="resident")
     again: list[Event] = []
-    result = waved(water, workspace=tmp_path, every=14, mode="resident", on_event=again.append)
+    result = waved(
+        water, workspace=tmp_path, snapshot_every=14, mode="resident", on_event=again.append
+    )
     assert told(again, Resumed) == [14]
     assert result["step"].values.tolist() == [14, 25]
     for steps in (14, 25):
@@ -254,7 +261,9 @@ def test_files_are_copied_where_they_cannot_be_linked(
 ) -> None:
     refused = patch.object(Path, "hardlink_to", side_effect=OSError("another file system"))
     with refused, patch.object(shutil, "copyfile", wraps=shutil.copyfile) as to:
-        result = waved(water, every=EVERY, workspace=tmp_path, output=tmp_path / "result.zarr")
+        result = waved(
+            water, snapshot_every=EVERY, workspace=tmp_path, output=tmp_path / "result.zarr"
+        )
     assert to.call_count == len(WANTED) * len(RESULTS)
     check(result, expected)
 
@@ -265,7 +274,7 @@ def test_a_full_disk_during_a_snapshot_leaves_none(
     import errno
 
     full = OSError(errno.ENOSPC, "No space left on device")
-    how: dict[str, Any] = {"workspace": tmp_path, "mode": "resident", "every": EVERY}
+    how: dict[str, Any] = {"workspace": tmp_path, "mode": "resident", "snapshot_every": EVERY}
     broken = patch.object(snapshots, "publish_manifest", side_effect=OutputError(str(full)))
     with broken, pytest.raises(OutputError, match="No space left"):
         waved(water, output=tmp_path / "result.zarr", **how)
@@ -295,8 +304,8 @@ def test_a_run_that_ends_early_has_the_snapshots_up_to_there(
         RELAX,
         data,
         steps=1000,
-        until={"field": "v", "below": 0.02, "every": 5},
-        every=every,
+        until={"field": "v", "below": 0.02, "check_every": 5},
+        snapshot_every=every,
         workspace=tmp_path / "work" if kept else None,
         output=tmp_path / "result.zarr" if stored else None,
         on_event=events.append,
@@ -326,7 +335,13 @@ def grow(t: Field[float], a: float):
     for mode in MODES:
         for steps, every, wanted in ((6, 2, [2, 4, 6]), (1, 1, [1]), (3, 8, [3])):
             result = run(
-                text, data, scalars={"a": 0.5}, steps=steps, every=every, mode=mode, target="cpu"
+                text,
+                data,
+                scalars={"a": 0.5},
+                steps=steps,
+                snapshot_every=every,
+                mode=mode,
+                target="cpu",
             )
             assert result["t"].dims == ("step", "member", "z", "y", "x")
             assert result["step"].values.tolist() == wanted
@@ -337,17 +352,17 @@ def grow(t: Field[float], a: float):
 
 def test_what_has_no_sense_is_refused(water: xr.Dataset) -> None:
     with pytest.raises(ArgumentError) as caught:
-        waved(water, every=0)
-    assert str(caught.value) == "Argument 'every' must be a whole number from 1, got 0."
+        waved(water, snapshot_every=0)
+    assert str(caught.value) == "Argument 'snapshot_every' must be a whole number from 1, got 0."
     with pytest.raises(ArgumentError) as caught:
-        waved(water, every=2.5)
-    assert str(caught.value) == "Argument 'every' must be a whole number from 1, got 2.5."
+        waved(water, snapshot_every=2.5)
+    assert str(caught.value) == "Argument 'snapshot_every' must be a whole number from 1, got 2.5."
     for data in (water.expand_dims(step=2), water.assign(step=1.0)):
         with pytest.raises(ArgumentError) as caught:
-            waved(data, every=5)
+            waved(data, snapshot_every=5)
         assert str(caught.value) == (
-            "With 'every' results have a dimension 'step', but the dataset, or the result, has"
-            " something of that name. Rename it, as dataset.rename(step='number')."
+            "With 'snapshot_every' results have a dimension 'step', but the dataset, or the"
+            " result, has something of that name. Rename it, as dataset.rename(step='number')."
         )
 
 
@@ -355,14 +370,26 @@ def test_what_has_no_sense_is_refused(water: xr.Dataset) -> None:
 def test_snapshots_that_do_not_fit_the_memory_are_refused(water: xr.Dataset, mode: str) -> None:
     steps = 1000
     with pytest.raises(CapacityError):
-        waved(water, steps=steps, every=1, mode=mode, options=Options(memory=20_000_000))
+        waved(
+            water,
+            steps=steps,
+            snapshot_every=1,
+            mode=mode,
+            options=Options(memory_limit=20_000_000),
+        )
 
 
 def test_a_workspace_with_snapshots_is_removed_as_a_whole(
     water: xr.Dataset, tmp_path: Path
 ) -> None:
     work = tmp_path / "work"
-    waved(water, every=EVERY, workspace=work, mode="resident", options=Options(checkpoint_steps=8))
+    waved(
+        water,
+        snapshot_every=EVERY,
+        workspace=work,
+        mode="resident",
+        options=Options(checkpoint_steps=8),
+    )
     assert sorted(path.name for path in work.glob("*/snapshot-*.json")) == [
         f"snapshot-{steps:06d}.json" for steps in WANTED[:-1]
     ]

@@ -143,7 +143,7 @@ def test_systems_along_the_first_dimension_are_one_block(target: str, *, one: bo
     assert blocks(dataset, chunks={"y": 100}) > 1
     five: dict[str, Any] = {**names, "second_lower": "a", "second_upper": "c"}
     assert plan_of(he.pentadiagonal, dataset, **five).blocks > 1
-    assert blocks(dataset, options=he.Options(memory=50_000_000)) > 1
+    assert blocks(dataset, options=he.Options(memory_limit=50_000_000)) > 1
     found = he.tridiagonal(dataset, **names)
     others = [
         he.tridiagonal(turned, **names),

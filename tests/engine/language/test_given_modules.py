@@ -105,7 +105,7 @@ def result(text: str, externals: dict[str, Any]) -> tuple[Array, ...]:
     found: list[Array] = []
     for target in ("reference", "cpu"):
         out = np.full_like(q, np.nan)
-        he.stencil(text, name="step", externals=externals, target=target)(q, out)
+        he.stencil(text, stencil_name="step", externals=externals, target=target)(q, out)
         found.append(out)
     return q, *found
 

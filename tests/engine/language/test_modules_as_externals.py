@@ -142,7 +142,7 @@ def module_of(folder: Path, used: str, monkeypatch: pytest.MonkeyPatch) -> tuple
 
 def computed(program: Any, **more: Any) -> float:
     out = np.zeros((1, 1, 1))
-    he.stencil(program, name="program", target="reference", **more)(np.ones((1, 1, 1)), out)
+    he.stencil(program, stencil_name="program", target="reference", **more)(np.ones((1, 1, 1)), out)
     return float(out[0, 0, 0])
 
 

@@ -117,7 +117,7 @@ def given(modules: dict[str, Any]) -> dict[str, Any]:
 def run(program: Any, externals: dict[str, Any], target: str) -> tuple[NDArray[Any], NDArray[Any]]:
     q = np.random.default_rng(5).normal(size=(3, 4, 2))
     out = np.full_like(q, np.nan)
-    he.stencil(program, name="step", externals=externals, target=target)(q, out)
+    he.stencil(program, stencil_name="step", externals=externals, target=target)(q, out)
     return q, out
 
 
@@ -159,7 +159,7 @@ def test_a_program_that_is_a_function_has_them_as_well(modules: dict[str, Any]) 
 def test_an_error_is_shown_at_its_line_of_its_file(modules: dict[str, Any]) -> None:
     externals = given(modules) | {"closure": modules["clash_warm"].wrong}
     with pytest.raises(he.NameRuleError, match="The name 'missing' is unknown") as caught:
-        he.stencil(MODEL, name="step", externals=externals, target="reference")
+        he.stencil(MODEL, stencil_name="step", externals=externals, target="reference")
     assert caught.value.file == modules["clash_warm"].__file__
     text = MODULES["clash_warm"]
     assert caught.value.file_line == text[: text.index("+ missing")].count("\n") + 1

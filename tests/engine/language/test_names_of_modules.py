@@ -38,12 +38,12 @@ def third(a: Field[float], b: Field[float]):
 
 def test_a_name_that_is_defined_twice_is_an_error_only_where_it_is_used() -> None:
     a, b = np.ones((2, 2, 2)), np.zeros((2, 2, 2))
-    he.stencil(TWICE, name="first", target="reference")(a, b)
+    he.stencil(TWICE, stencil_name="first", target="reference")(a, b)
     assert (b == 2.0).all()
     with pytest.raises(he.NameRuleError, match="The name 'third' is defined twice"):
-        he.stencil(TWICE, name="third", target="reference")
+        he.stencil(TWICE, stencil_name="third", target="reference")
     with pytest.raises(he.NameRuleError, match="The name 'LEVEL' is defined twice"):
-        he.stencil(TWICE, name="second", target="reference")
+        he.stencil(TWICE, stencil_name="second", target="reference")
 
 
 TYPES = """
@@ -130,10 +130,10 @@ def test_an_external_is_imported_unless_the_module_has_its_name() -> None:
 
 def test_blocks_of_a_script_are_passed_over_but_not_those_of_a_stencil() -> None:
     script = TWICE + "\n\nwith halocline.Client() as client, open('a') as file:\n    first(1, 2)\n"
-    assert he.stencil(script, name="first", target="reference").name == "first"
+    assert he.stencil(script, stencil_name="first", target="reference").name == "first"
     for block in ("computation(PARALLEL), interval(...)", "gtscript.computation(PARALLEL)"):
         with pytest.raises(he.ProgramError, match="cannot stand at the top of a program"):
-            he.stencil(f"{TWICE}\n\nwith {block}:\n    a = 1.0\n", name="first")
+            he.stencil(f"{TWICE}\n\nwith {block}:\n    a = 1.0\n", stencil_name="first")
 
 
 def test_the_script_of_the_quick_start_is_a_program() -> None:

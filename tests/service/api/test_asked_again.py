@@ -31,13 +31,13 @@ def submitted(running: Running, path: str, **body: Any) -> dict[str, Any]:
 def test_inputs_come_back_as_they_were_checked(idle: Running) -> None:
     inputs: dict[str, Any] = {"program": PROGRAM, "dataset": "sst.zarr", "steps": 3.0}
     inputs["scalars"] = {"blocks": 7}
-    job = submitted(idle, STENCIL, inputs=inputs, name="night", labels=["a", "b", "a"])
+    job = submitted(idle, STENCIL, inputs=inputs, job_name="night", labels=["a", "b", "a"])
     asked = idle.client.get(f"/jobs/{job['jobID']}/inputs").json()
     assert asked == {
         "processID": "stencil",
         "inputs": {**inputs, "steps": 3},
         "outputs": ["result"],
-        "name": "night",
+        "job_name": "night",
         "labels": ["a", "b"],
     }
     again = submitted(idle, STENCIL, inputs=asked["inputs"])
@@ -55,20 +55,20 @@ def test_inputs_of_others_and_of_nothing_are_not_told(idle: Running) -> None:
 
 
 def test_jobs_are_listed_by_name_and_label(idle: Running) -> None:
-    day = submitted(idle, ECHO, inputs={}, name="Day 1", labels=["sst", "5 %"])["jobID"]
-    night = submitted(idle, ECHO, inputs={}, name="night", labels=["sst"])["jobID"]
+    day = submitted(idle, ECHO, inputs={}, job_name="Day 1", labels=["sst", "5 %"])["jobID"]
+    night = submitted(idle, ECHO, inputs={}, job_name="night", labels=["sst"])["jobID"]
     submitted(idle, ECHO, inputs={})
 
     def ids(query: str) -> list[str]:
         return [job["jobID"] for job in idle.client.get(f"/jobs?{query}").json()["jobs"]]
 
     assert len(ids("limit=9")) == 3
-    assert ids("name=Day") == [day]
+    assert ids("job_name=Day") == ids("name=Day") == [day]
     assert ids("label=sst") == [night, day]
     assert ids("label=sst&label=5%20%25") == ids("label=sst,5%20%25") == [day]
-    assert ids("label=SST") == ids("name=day") == []
-    shown = [job for job in idle.client.get("/jobs").json()["jobs"] if "name" in job]
-    assert [(job["name"], job["labels"]) for job in shown] == [
+    assert ids("label=SST") == ids("job_name=day") == []
+    shown = [job for job in idle.client.get("/jobs").json()["jobs"] if "job_name" in job]
+    assert [(job["job_name"], job["labels"]) for job in shown] == [
         ("night", ["sst"]),
         ("Day 1", ["sst", "5 %"]),
     ]
@@ -85,19 +85,19 @@ def test_pages_keep_the_filter(idle: Running) -> None:
 
 def test_one_key_with_two_names_is_a_conflict(idle: Running) -> None:
     headers = {**LATER, "Idempotency-Key": "k"}
-    first = idle.client.post(ECHO, json={"inputs": {}, "name": "a"}, headers=headers)
-    again = idle.client.post(ECHO, json={"inputs": {}, "name": "a"}, headers=headers)
+    first = idle.client.post(ECHO, json={"inputs": {}, "job_name": "a"}, headers=headers)
+    again = idle.client.post(ECHO, json={"inputs": {}, "job_name": "a"}, headers=headers)
     assert first.json()["jobID"] == again.json()["jobID"]
-    other = idle.client.post(ECHO, json={"inputs": {}, "name": "b"}, headers=headers)
+    other = idle.client.post(ECHO, json={"inputs": {}, "job_name": "b"}, headers=headers)
     assert (other.status_code, other.json()["code"]) == (409, "idempotency")
 
 
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        ({"name": ""}, "Member 'name' must not be empty, got ''."),
-        ({"name": "a\nb"}, None),
-        ({"name": "a" * 201}, None),
+        ({"job_name": ""}, "Member 'job_name' must not be empty, got ''."),
+        ({"job_name": "a\nb"}, None),
+        ({"job_name": "a" * 201}, None),
         ({"labels": ["a,b"]}, None),
         ({"labels": ["a"] * 21}, None),
         ({"labels": "a"}, None),
@@ -228,3 +228,17 @@ def test_a_result_tells_what_made_it(service: Running) -> None:
     }
     made = service.client.get(path.replace(first, second)).json()["attributes"]
     assert made["halocline_job"] == second
+
+
+def test_requests_by_old_names_are_stored_by_the_new_ones(idle: Running) -> None:
+    body = {"program": PROGRAM, "dataset": "sst.zarr", "steps": 4, "every": 2}
+    job = submitted(idle, STENCIL, inputs={**body, "name": "double"}, name="night")
+    asked = idle.client.get(f"/jobs/{job['jobID']}/inputs").json()
+    new = {"program": PROGRAM, "dataset": "sst.zarr", "steps": 4, "snapshot_every": 2}
+    assert (asked["inputs"], asked["job_name"]) == ({**new, "stencil_name": "double"}, "night")
+    planned = {"process": "stencil", "inputs": body}
+    job = submitted(idle, PLAN, inputs=planned)
+    asked = idle.client.get(f"/jobs/{job['jobID']}/inputs").json()
+    assert asked["inputs"]["inputs"] == new
+    both = idle.client.post(STENCIL, json={"inputs": {**body, "snapshot_every": 2}})
+    assert both.json()["detail"] == "Input 'every' is unknown."

@@ -120,8 +120,8 @@ def test_the_engine_is_given_what_was_asked(service: Running) -> None:
     assert "feedback" not in call
     assert call["dataset"] == str((service.data / "sst.zarr").resolve())
     assert call["output"].endswith(f"jobs/{job}/attempt-1/result.zarr")
-    assert call["workspace"].endswith(f"jobs/{job}/work")
-    assert (call["attempt"], call["cluster"]) == (1, None)
+    assert call["workspace"].path.endswith(f"jobs/{job}/work")
+    assert (call["workspace"].attempt, call["cluster"]) == (1, None)
     assert isinstance(call["scalars"]["flag"], bool)
     assert isinstance(call["scalars"]["blocks"], int)
 

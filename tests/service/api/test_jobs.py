@@ -111,7 +111,7 @@ def test_a_lost_device_is_tried_again(service: Running) -> None:
     job = service.submit(scalars={"fail": 2})
     info = service.wait(job)
     assert (info["status"], info["attempt"]) == ("successful", 3)
-    assert [call["attempt"] for call in service.engine.calls] == [1, 2, 3]
+    assert [call["workspace"].attempt for call in service.engine.calls] == [1, 2, 3]
     assert service.engine.resumed == [False, True, True]
     assert service.client.get(f"/jobs/{job}/results/result.zarr/zarr.json").status_code == 200
     log = service.client.get(f"/jobs/{job}/log").text

@@ -56,9 +56,19 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
     assert "$ref" not in json.dumps(described)
     inputs = described["inputs"]
     assert set(inputs) == {
-        *("program", "dataset", "fields", "scalars", "externals", "dtypes", "name", "axes"),
+        *("program", "dataset", "fields", "scalars", "externals", "dtypes", "stencil_name", "axes"),
         *("literal_precision", "arithmetic"),
-        *("boundary", "steps", "feedback", "until", "every", "target", "mode", "chunks", "order"),
+        *(
+            "boundary",
+            "steps",
+            "feedback",
+            "until",
+            "snapshot_every",
+            "target",
+            "mode",
+            "chunks",
+            "order",
+        ),
     }
     assert {name for name, each in inputs.items() if each["minOccurs"] == 1} == {
         "program",

@@ -44,7 +44,7 @@ WRONG: list[tuple[list[Any], str, str]] = [
         [{"stencil": {"program": PROGRAM, "step": 3}}],
         "Input 'stages.0.stencil.step' is unknown.",
         "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
-        " name, axes, boundary, feedback, chunks.",
+        " stencil_name, axes, boundary, feedback, chunks.",
     ),
     (
         [{"tree": TREE}, {"stencil": {"program": PROGRAM, "feedback": {"x": "t"}}}],
@@ -112,5 +112,15 @@ def test_a_description_stands_alone(idle: Running) -> None:
     described = idle.client.get("/processes/sequence").json()
     assert "$ref" not in json.dumps(described)
     assert set(described["inputs"]) == {
-        *("dataset", "stages", "steps", "feedback", "every", "results", "target", "mode", "chunks")
+        *(
+            "dataset",
+            "stages",
+            "steps",
+            "feedback",
+            "snapshot_every",
+            "results",
+            "target",
+            "mode",
+            "chunks",
+        )
     }

@@ -347,3 +347,25 @@ def test_a_finished_job_is_removed_by_one_of_many(store: Store) -> None:
     store.jobs.cancel(job.id, owner="ann")
     removed = together(lambda _: store.jobs.remove(job.id, owner="ann"))
     assert sum(each is not None for each in removed) == 1
+
+
+def test_jobs_stored_before_arguments_were_renamed_have_the_new_names(store: Store) -> None:
+    old = {"program": "text", "name": "smooth", "every": 2, "until": {"every": 3}}
+    new = {
+        "program": "text",
+        "stencil_name": "smooth",
+        "snapshot_every": 2,
+        "until": {"check_every": 3},
+    }
+    stored = [
+        ("stencil", old, new),
+        ("plan", {"process": "stencil", "inputs": old}, {"process": "stencil", "inputs": new}),
+        ("regrid", {"missing": "renormalise", "least": 0.3}, {"skipna": True, "na_thres": 0.7}),
+        ("gather", {"name": "taken"}, {"name": "taken"}),
+    ]
+    for process, before, after in stored:
+        request = {"inputs": before, "outputs": ["result"]}
+        job = store.jobs.add(asked(process=process, request=request), queue_limit=9)
+        found = store.jobs.get(job.id, owner="ann")
+        assert found is not None
+        assert found.request == {"inputs": after, "outputs": ["result"]}

@@ -26,7 +26,9 @@ _LAYOUTS = {"I": "KJI", "K": "IJK"}
 @app.command()
 def bench(
     program: Annotated[Path, typer.Argument(metavar="FILE", help="A '.py' file with a stencil.")],
-    name: Annotated[str | None, typer.Option(help="The stencil, if the file has several.")] = None,
+    stencil_name: Annotated[
+        str | None, typer.Option(help="Which stencil of the file, if it has several.")
+    ] = None,
     domain: Annotated[str, typer.Option(help="Points along I, J and K.")] = "512,512,72",
     scalar: Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")] = None,
     drawn: Annotated[
@@ -51,7 +53,7 @@ def bench(
     try:
         found = timing(
             f"{source.text}\n",
-            name=name or source.name,
+            stencil_name=stencil_name or source.name,
             domain=points,
             scalars=scalars,
             ranges=ranges,

@@ -14,12 +14,13 @@ from halocline.errors import ArgumentError
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input
+from halocline_engine.interface.renames import with_new_names
 from halocline_engine.language.python.sources import Source
 
 __all__ = ["JobFile", "is_job_file", "read_job_file"]
 
 _KINDS = (".toml", ".yaml", ".yml", ".json")
-_MEMBERS = ("process", "inputs", "name", "labels", "output", "$schema")
+_MEMBERS = ("process", "inputs", "job_name", "labels", "output", "$schema")
 _EXAMPLE = (
     "Write for example: process = 'stencil', and [inputs] with program = 'smooth.py' and "
     "dataset = 'sea.nc'."
@@ -32,7 +33,7 @@ class JobFile:
 
     process: str
     inputs: dict[str, Any]
-    name: str | None
+    job_name: str | None
     labels: tuple[str, ...]
     output: Path | None
     source: Source | None
@@ -48,23 +49,24 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
 
     Raises ArgumentError where it cannot be read, or is none.
     """
-    document = _document(path)
+    document = with_new_names("job", _document(path))
     for name in document:
         if name not in _MEMBERS:
             raise ArgumentError(
                 f"The job file '{path}' has the member '{name}', which no job has.",
                 hint=f"There are: {', '.join(_MEMBERS)}. Inputs belong below 'inputs'.",
             )
-    inputs = _of(path, document, "inputs", dict, {})
+    process = _of(path, document, "process", str, "stencil")
+    inputs = with_new_names(process, _of(path, document, "inputs", dict, {}))
     labels = _of(path, document, "labels", list, [])
     folder = path.parent
     source = _program(folder, inputs.get("program"))
     made = each_input(inputs, partial(_from, folder))
     output = _of(path, document, "output", str, None)
     return JobFile(
-        process=_of(path, document, "process", str, "stencil"),
+        process=process,
         inputs=made if dataset is None else {**made, "dataset": dataset},
-        name=_of(path, document, "name", str, None),
+        job_name=_of(path, document, "job_name", str, None),
         labels=tuple(str(label) for label in labels),
         output=None if output is None else folder / output,
         source=source,

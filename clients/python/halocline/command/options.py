@@ -15,7 +15,9 @@ __all__ = ["Given", "boundaries", "join", "numbers", "pairs", "precision", "with
 _Words = list[str] | None
 _BOUNDARY = "DIM=KIND or DIM.low=KIND: periodic, edge, reflect, extrapolate, none or a number."
 _OPTIONS: dict[str, Any] = {
-    "name": Annotated[str | None, typer.Option(help="The stencil, if the file has several.")],
+    "stencil_name": Annotated[
+        str | None, typer.Option(help="Which stencil of the file, if it has several.")
+    ],
     "field": Annotated[_Words, typer.Option("--field", help="PARAMETER=VARIABLE")],
     "scalar": Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")],
     "external": Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")],
@@ -30,7 +32,7 @@ _OPTIONS: dict[str, Any] = {
     "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z")],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
     "steps": Annotated[int | None, typer.Option(min=1, help="How many times the program runs.")],
-    "every": Annotated[int | None, typer.Option(min=1, help="Steps between results to keep.")],
+    "snapshot_every": Annotated[int | None, typer.Option(min=1, help="Steps between snapshots.")],
     "feedback": Annotated[
         _Words, typer.Option("--feedback", help="OUTPUT=INPUT from one step to the next.")
     ],
@@ -38,7 +40,7 @@ _OPTIONS: dict[str, Any] = {
     "mode": Annotated[str | None, typer.Option(help="auto, streamed or resident")],
     "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE of a block.")],
     "order": Annotated[str | None, typer.Option(help="auto, row, column or zigzag")],
-    "job_name": Annotated[str | None, typer.Option("--job-name", help="What the job is called.")],
+    "job_name": Annotated[str | None, typer.Option("--job-name", help="Name of the job.")],
     "label": Annotated[_Words, typer.Option("--label", help="A word by which it is found.")],
 }
 
@@ -79,7 +81,7 @@ def with_stencil_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _given(words: dict[str, Any]) -> Given:
     inputs = {
-        "name": words["name"],
+        "stencil_name": words["stencil_name"],
         "fields": pairs("--field", words["field"]),
         "scalars": numbers("--scalar", words["scalar"]),
         "externals": numbers("--external", words["external"]),
@@ -89,7 +91,7 @@ def _given(words: dict[str, Any]) -> Given:
         "axes": pairs("--axes", join(words["axes"])),
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],
-        "every": words["every"],
+        "snapshot_every": words["snapshot_every"],
         "feedback": pairs("--feedback", words["feedback"]),
         "target": words["target"],
         "mode": words["mode"],

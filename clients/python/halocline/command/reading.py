@@ -39,7 +39,9 @@ def list_jobs(
     process: Annotated[
         list[str] | None, typer.Option("--process", help="Only jobs of this process.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only jobs whose name contains this.")] = None,
+    job_name: Annotated[
+        str | None, typer.Option(help="Only jobs whose name contains this.")
+    ] = None,
     label: Annotated[
         list[str] | None, typer.Option("--label", help="Only jobs with this label.")
     ] = None,
@@ -50,7 +52,8 @@ def list_jobs(
     as_json: Json = False,
 ) -> None:
     """List the newest jobs."""
-    filters = {"status": status, "process": process, "name": name, "labels": label, "since": since}
+    filters = {"status": status, "process": process, "job_name": job_name}
+    filters |= {"labels": label, "since": since}
     with Client(url) as client:
         documents = client.documents(limit, **filters)
     typer.echo(json.dumps(documents, indent=2) if as_json else render_jobs(documents), nl=as_json)

@@ -33,14 +33,14 @@ def render_jobs(documents: Sequence[dict[str, Any]]) -> str:
     if not documents:
         return "There are no jobs.\n"
     table = Table(box=None, pad_edge=False, header_style="bold")
-    named = any(document.get("name") for document in documents)
+    named = any(document.get("job_name") for document in documents)
     for title in ("id", *(("name",) if named else ()), "process", "status", "done", "created"):
         table.add_column(title, no_wrap=True)
     table.add_column("message")
     for document in documents:
         table.add_row(
             str(document["jobID"]),
-            *((Text(str(document.get("name") or "")),) if named else ()),
+            *((Text(str(document.get("job_name") or "")),) if named else ()),
             str(document.get("processID", "")),
             _status(document),
             f"{float(document.get('progress') or 0):.0f} %",
@@ -76,7 +76,7 @@ def render_job(document: dict[str, Any]) -> str:
     table.add_column(overflow="fold")
     table.add_row("id", str(document["jobID"]))
     table.add_row("process", str(document.get("processID", "")))
-    for key, told in (("name", document.get("name")), ("labels", document.get("labels"))):
+    for key, told in (("name", document.get("job_name")), ("labels", document.get("labels"))):
         if told:
             table.add_row(key, Text(told if isinstance(told, str) else ", ".join(told)))
     table.add_row("status", _status(document))

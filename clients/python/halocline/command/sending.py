@@ -159,7 +159,7 @@ def _submitted(
         written = read_job_file(Path(program), dataset)
         inputs = changed(written.inputs, given.inputs)
         called |= {
-            "job_name": given.job_name or written.name,
+            "job_name": given.job_name or written.job_name,
             "labels": given.labels or written.labels,
         }
         try:

@@ -208,7 +208,7 @@ def _precision(argument: str, given: Any) -> int | dict[str, int]:
 
 
 def _until(argument: str, given: Any) -> dict[str, Any]:
-    kinds: Mapping[str, _Check] = {"below": _number, "every": _whole}
+    kinds: Mapping[str, _Check] = {"below": _number, "check_every": _whole}
     told = by_name(argument, given)
     return {name: kinds.get(name, text)(f"{argument}['{name}']", told[name]) for name in told}
 
@@ -233,7 +233,7 @@ _EXAMPLES: Mapping[str, str] = {
     "rhs": "'rhs'",
     "stages": "[{'stencil': {'program': program}}, {'tridiagonal': {'rhs': 'b', ...}}]",
     "steps": "100",
-    "every": "10",
+    "snapshot_every": "10",
     "size": "100",
     "dry_run": "True",
     "periodic": "True",
@@ -248,9 +248,20 @@ _EXAMPLES: Mapping[str, str] = {
 }
 
 _TEXTS = (
-    *("name", "target", "mode", "order", "expression", "heights", "dtype", "dim", "lower"),
-    *("second_lower", "diagonal", "upper", "second_upper", "parent", "row_size", "source", "index"),
-    *("left", "right", "out_of_range", "negative", "duplicates", "missing", "operation"),
+    *(
+        "name",
+        "stencil_name",
+        "target",
+        "mode",
+        "order",
+        "expression",
+        "heights",
+        "dtype",
+        "dim",
+        "lower",
+    ),
+    *("lower", "second_lower", "diagonal", "upper", "second_upper", "parent", "row_size", "source"),
+    *("index", "left", "right", "out_of_range", "negative", "duplicates", "operation"),
     *("location", "job_name", "arithmetic"),
 )
 #: What makes of an argument what JSON carries, by its name.
@@ -258,9 +269,9 @@ CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(_TEXTS, text),
     **dict.fromkeys(("fields", "feedback"), _names_by_name),
     **dict.fromkeys(("variables", "dims", "target_dims", "labels", "results"), names),
-    **dict.fromkeys(("periodic", "pivoting", "residual", "dry_run"), flag),
-    **dict.fromkeys(("steps", "every", "size"), _whole),
-    **dict.fromkeys(("least", "fill", "radius"), _number),
+    **dict.fromkeys(("periodic", "pivoting", "residual", "skipna", "dry_run"), flag),
+    **dict.fromkeys(("steps", "snapshot_every", "size"), _whole),
+    **dict.fromkeys(("na_thres", "fill", "radius"), _number),
     "axes": _axes,
     "axis": _axis,
     "boundary": _boundary,

@@ -14,7 +14,7 @@ __all__ = ["asked_jobs", "moment"]
 
 _SPAN = re.compile(r"(\d+)\s*(s|m|h|d|w|seconds?|minutes?|hours?|days?|weeks?)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_KNOWN = ("status", "process", "name", "labels", "since")
+_KNOWN = ("status", "process", "job_name", "labels", "since")
 
 
 def asked_jobs(limit: int, filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def asked_jobs(limit: int, filters: Mapping[str, Any]) -> dict[str, Any]:
         if (given := filters.get(name)) is not None:
             wanted = [given] if isinstance(given, str) else names(name, given)
             query[parameter] = [text(name, each) for each in wanted]
-    if (called := filters.get("name")) is not None:
-        query["name"] = text("name", called)
+    if (called := filters.get("job_name")) is not None:
+        query["job_name"] = text("job_name", called)
     given = filters.get("labels")
     if given is not None and (labels := [text("labels", each) for each in names("labels", given)]):
         query["label"] = labels

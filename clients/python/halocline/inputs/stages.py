@@ -49,8 +49,8 @@ def _with_text(stage: Any) -> Any:
     match stage:
         case {"stencil": {"program": program, **others}, **rest}:
             source = program_source(program)
-            named = others.get("name") or source.name
-            called: dict[str, Any] = {"name": named} if named else {}
+            named = others.get("stencil_name") or source.name
+            called: dict[str, Any] = {"stencil_name": named} if named else {}
             if "externals" in others:
                 given = by_name("externals", others["externals"])
                 called["externals"] = used_externals(source, given, named)

@@ -14,6 +14,7 @@ from halocline.inputs.arguments import plain, text
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input, with_texts
+from halocline_engine.interface.uncompiled import READING, with_reading
 from halocline_engine.language.python.sources import Source, with_place
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ _ENGINE = (
     *("cf_xarray", "dask", "distributed", "h5netcdf", "netCDF4", "numba", "platformdirs"),
     *("psutil", "threadpoolctl"),
 )
-_NOT_INPUTS = ("cluster", "on_event", "cancelled", "options", "limits", "workspace", "attempt")
+#: Inputs of a stencil that are options of the engine's function.
+_OPTIONS = frozenset({"order"})
+_LEFT_OUT = inspect.Parameter("left_out", inspect.Parameter.KEYWORD_ONLY, default=None)
+_NOT_INPUTS = ("cluster", "on_event", "cancelled", "options", "workspace", "plans")
 
 
 def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
@@ -98,8 +102,8 @@ def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
     source = program_source(others["program"]) if "program" in others else None
     if source is not None:
         others["program"] = source.text
-        if others.get("name") is None and source.name is not None:
-            others["name"] = source.name
+        if others.get("stencil_name") is None and source.name is not None:
+            others["stencil_name"] = source.name
     return plain(others), source
 
 
@@ -150,8 +154,10 @@ def _computed(
 
     function = cast("Callable[..., xr.Dataset]", getattr(engine, _FUNCTIONS[process]))
     _check_names(process, function, [*inputs, *datasets])
-    given = each_input(inputs, _here)
-    result = function(**given, **datasets, output=output, on_event=heard)
+    given = _arguments(process, each_input(inputs, _here))
+    options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
+    how = {"options": engine.Options(**options)} if options else {}
+    result = function(**given, **datasets, **how, output=output, on_event=heard)
     named = {
         name: {"reference": str(value)} if isinstance(value, str | Path) else {}
         for name, value in datasets.items()
@@ -159,6 +165,18 @@ def _computed(
     told = each_input(inputs, _told)
     made = provenance(process, told, target=targets[-1], datasets=named)
     return result.assign_attrs(made)
+
+
+def _arguments(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs as arguments of the engine's function, also those of stages."""
+    match process, inputs:
+        case "stencil", {"program": _}:
+            return with_reading(inputs)
+        case "sequence", {"stages": [*stages]}:
+            made = [{k: _arguments(k, own) for k, own in stage.items()} for stage in stages]
+            return {**inputs, "stages": made}
+        case _:
+            return dict(inputs)
 
 
 def _here(name: str, value: Any) -> Any:
@@ -175,7 +193,9 @@ def _told(name: str, value: Any) -> Any:
 
 def _check_names(process: str, function: Callable[..., Any], given: Collection[str]) -> None:
     """Raise ArgumentError for an input that the process does not have, or lacks."""
-    known = inspect.signature(function).parameters
+    known = {**inspect.signature(function).parameters}
+    if process == "stencil":
+        known |= dict.fromkeys((*READING, *_OPTIONS), _LEFT_OUT)
     for name in given:
         if name not in known or name in _NOT_INPUTS:
             close = difflib.get_close_matches(name, [*known], n=1)

@@ -83,7 +83,7 @@ class StencilArguments(SubmissionArguments, total=False):
     scalars: Annotated[Mapping[str, Number] | None, Default(None)]
     externals: Annotated[Mapping[str, Any] | None, Default(None)]
     dtypes: Annotated[Mapping[str, Any] | None, Default(None)]
-    name: Annotated[str | None, Default(None)]
+    stencil_name: Annotated[str | None, Default(None)]
     literal_precision: Annotated[int | Mapping[str, int] | None, Default(None)]
     arithmetic: Annotated[str | None, Default(None)]
     axes: Annotated[Mapping[str, str | None] | None, Default(None)]
@@ -91,7 +91,7 @@ class StencilArguments(SubmissionArguments, total=False):
     steps: Annotated[int, Default(1)]
     feedback: Annotated[Mapping[str, str] | None, Default(None)]
     until: Annotated[Mapping[str, Any] | None, Default(None)]
-    every: Annotated[int | None, Default(None)]
+    snapshot_every: Annotated[int | None, Default(None)]
     order: Annotated[str | None, Default(None)]
 
 
@@ -182,8 +182,8 @@ class RegridArguments(SubmissionArguments, total=False):
     """Variables, and dimensions of both grids."""
 
     variables: Annotated[Sequence[str] | None, Default(None)]
-    missing: Annotated[str, Default("renormalise")]
-    least: Annotated[float, Default(0.0)]
+    skipna: Annotated[bool, Default(True)]
+    na_thres: Annotated[float, Default(1.0)]
     dims: Annotated[Sequence[str] | None, Default(None)]
     target_dims: Annotated[Sequence[str] | None, Default(None)]
 
@@ -211,5 +211,5 @@ class SequenceArguments(SubmissionArguments, total=False):
 
     steps: Annotated[int, Default(1)]
     feedback: Annotated[Mapping[str, str] | None, Default(None)]
-    every: Annotated[int | None, Default(None)]
+    snapshot_every: Annotated[int | None, Default(None)]
     results: Annotated[Sequence[str] | None, Default(None)]

@@ -52,8 +52,8 @@ class Stencils(Submitting):
         dtypes : mapping of str to dtype or str, optional
             Types that the annotations of the program give as names: of numbers, or of fields as
             text.
-        name : str, optional
-            Name of the stencil, if the text has several.
+        stencil_name : str, optional
+            Which stencil of the text, if it has several.
         literal_precision : {64, 32} or mapping of str to int, default: 64
             Bits of the numbers in the text; as ``{'int': 64, 'float': 32}`` for whole numbers and
             others.
@@ -71,9 +71,9 @@ class Stencils(Submitting):
             Inputs by the output that becomes them in the next step.
         until : mapping, optional
             When the job may end before all steps are made: ``{'field': 'v', 'change': 'max',
-            'below': 1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`
-            by at most so much anywhere; 'norm' is the square root of the sum of squares.
-        every : int, optional
+            'below': 1e-6, 'check_every': 100}`` ends it when the last of 100 steps changed the
+            output `v` by at most so much anywhere; 'norm' is the square root of the sum of squares.
+        snapshot_every : int, optional
             Steps between two snapshots: results are kept after so many steps, and so on, and after
             the last one, along a first dimension 'step'.
         order : {'auto', 'row', 'column', 'zigzag'}, optional
@@ -90,10 +90,13 @@ class Stencils(Submitting):
         """
         inputs, how = asked(self.stencil, given)
         source = program_source(program)
-        name = source.name if inputs["name"] is None else text("name", inputs["name"])
+        name = inputs["stencil_name"]
+        name = source.name if name is None else text("stencil_name", name)
         renamed = by_name("fields", inputs["fields"])
         used = used_externals(source, by_name("externals", inputs["externals"]), name)
-        inputs = plain(inputs | {"name": name, "externals": used}) | {"program": source.text}
+        inputs = plain(inputs | {"stencil_name": name, "externals": used}) | {
+            "program": source.text
+        }
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
         inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
         try:
@@ -161,7 +164,7 @@ class Stencils(Submitting):
             Number of times the stages are run.
         feedback : mapping of str to str, optional
             Variables of the dataset by the result that becomes them in the next step.
-        every : int, optional
+        snapshot_every : int, optional
             Steps between two snapshots, which lie along a first dimension 'step'.
         results : sequence of str, optional
             Which of the variables that stages make are results; by default all.

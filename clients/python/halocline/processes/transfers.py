@@ -86,12 +86,12 @@ class Transfers(Submitting):
             Weights as ESMF and SCRIP write them, given as `dataset` is.
         variables : sequence of str, optional
             Variables to regrid; by default all on the source grid.
-        missing : {'renormalise', 'propagate'}, default: 'renormalise'
-            Rule for NaN in the source: the other cells take over their weight, or the result is
-            NaN.
-        least : float, default: 0.0
-            With 'renormalise', the share of the weight, from 0 to 1, below which a target cell is
-            NaN.
+        skipna : bool, default: True
+            Whether NaN in the source is skipped: the other cells take over its weight. Otherwise
+            every target cell that uses one is NaN.
+        na_thres : float, default: 1.0
+            With `skipna`, the share of the weight that may be missing, from 0 to 1: a target cell
+            with more is NaN.
         dims : sequence of str, optional
             Dimensions of the source grid; by default they follow from coordinates or sizes.
         target_dims : sequence of str, optional

@@ -40,7 +40,7 @@ class How:
 
     def body(self, process: str, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the process that is asked for, and the document that asks for it."""
-        called: dict[str, Any] = {} if self.job_name is None else {"name": self.job_name}
+        called: dict[str, Any] = {} if self.job_name is None else {"job_name": self.job_name}
         if labels := list(self.labels):
             called["labels"] = labels
         if not self.dry_run:

@@ -112,7 +112,7 @@ def partition(
         raise CapacityError(
             f"The {cells} cells would be cut into {count} blocks, but a pass may have "
             f"{MOST_BLOCKS}.",
-            hint="Give larger 'chunks' or more 'memory', or select a part of the dataset.",
+            hint="Give larger 'chunks' or more 'memory_limit', or select a part of the dataset.",
         )
     i, j, k = (list(_spans(n, step)) for n, step in zip(sizes, block, strict=True))
     others = [list(_spans(n, step)) for n, step in zip(extra, extra_block, strict=True)]

@@ -25,7 +25,7 @@ _STREAMED = "blocks are read, computed and written pass by pass"
 #: Points of dimensions that are looped over, of which each would be a block of its own.
 _POINTS = 64
 #: Options that say how blocks go through a process.
-_OF_STREAMS = ("cache", "pipeline_depth", "direct_io", "device_decoding", "threads")
+_OF_STREAMS = ("chunk_cache", "pipeline_depth", "direct_io", "device_decoding", "threads")
 
 
 def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Choice:
@@ -47,7 +47,7 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
     if mode == "auto" and request.steps == 1 and not is_resident_faster(checked, supply):
         return Choice(f"{_STREAMED}, as there is one step")
     wanted = [name for name in _OF_STREAMS if getattr(options, name) is not None]
-    wanted += ["order"] if request.order != "auto" else []
+    wanted += ["order"] if options.order != "auto" else []
     if wanted and mode == "auto":
         return Choice(f"{_STREAMED}, as '{wanted[0]}' asks for it")
     if wanted:

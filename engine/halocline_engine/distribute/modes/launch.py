@@ -257,11 +257,12 @@ def _plan(
             available=memory,
         )
     slots = 0 if on_device else _slots(checked, options)
+    cache = options.chunk_cache
     demand = replace(
         Demand.of(checked, steps_per_pass=options.steps_per_pass, in_memory=in_memory),
-        order=request.order,
+        order=options.order,
         stored=not isinstance(checked.opened.source, InMemory),
-        cache=0 if options.cache is None and slots and _all_raw(checked) else options.cache,
+        cache=0 if cache is None and slots and _all_raw(checked) else cache,
         slots=slots,
     )
     supply = replace(Supply.of(pool, checked.compiled.target), memory=memory - here)

@@ -92,7 +92,7 @@ def _run(
     watch.end_interval()
     began_steps = time.perf_counter()
     with CheckpointWriter(job, fields, communicator, tell) as writer:
-        cut = None if until is None else until.every
+        cut = None if until is None else until.check_every
         stretches = Stretches(
             job.steps, job.done, job.bundle, job.checkpoints, writer, cut, job.series
         )

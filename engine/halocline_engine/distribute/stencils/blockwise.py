@@ -25,7 +25,7 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
     check_compiled(checked.compiled, options)
     compiled, uses, grid = checked.compiled, checked.match.uses, checked.match.grid
     demand = Demand.of(checked, steps_per_pass=1, in_memory=not pool.remote)
-    demand = replace(demand, steps=1, every=None, order=checked.request.order, cache=0)
+    demand = replace(demand, steps=1, every=None, order=options.order, cache=0)
     plan = make_plan(demand, Supply.of(pool, compiled.target))
 
     def work(source: Source, sink: Sink) -> Work:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.overlap import points_of, same_point, share
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.grid.regions import regions_of
-from halocline_engine.errors import ArgumentError
 from halocline_engine.schedule.traversal.column import visits
 from halocline_engine.schedule.traversal.column_model import (
     Reads,
@@ -33,12 +31,9 @@ from halocline_engine.schedule.traversal.column_model import (
 from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = [
-    "ORDERS",
     "BlockGrid",
     "Order",
-    "OrderName",
     "arrange",
-    "check_order",
     "choose_order",
     "fetched_chunks",
     "has_idle",
@@ -46,9 +41,6 @@ __all__ = [
     "touched_chunks",
     "whole_rows",
 ]
-
-OrderName: TypeAlias = Literal["auto", "row", "column", "zigzag"]
-ORDERS: tuple[str, ...] = get_args(OrderName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +87,6 @@ class BlockGrid:
     def work(self, along: int) -> Work:
         """Return the work for columns whose rows follow each other along an axis."""
         return Work(self.unit, Reads(self.reads[along], self.reads[1 - along]), self.active)
-
-
-def check_order(order: object) -> None:
-    """Raise `ArgumentError` where there is no such order."""
-    if not isinstance(order, str) or order not in ORDERS:
-        raise ArgumentError(
-            f"The order must be {', '.join(map(repr, ORDERS[:-1]))} or {ORDERS[-1]!r}, got"
-            f" {order!r}.",
-            hint="Leave it out.",
-        )
 
 
 def choose_order(name: str, grid: BlockGrid, cache: int) -> Order:

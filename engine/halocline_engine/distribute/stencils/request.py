@@ -29,7 +29,6 @@ from halocline_engine.distribute.jobs.outputs import check_output, check_workspa
 from halocline_engine.distribute.jobs.snapshots import STEP
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.memory import Temporaries
-from halocline_engine.distribute.stencils.order import check_order
 from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
@@ -53,7 +52,6 @@ class Request:
     output: Path | None
     workspace: Path | None
     attempt: int
-    order: str = "auto"
     until: Until | None = None
     every: int | None = None
 
@@ -86,7 +84,6 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
 
     Reads no values but those of tables, and writes nothing.
     """
-    check_order(request.order)
     if request.output is not None:
         check_output(request.output, opened.place)
     if request.workspace is not None:
@@ -189,8 +186,8 @@ def _check_every(request: Request, match: Match, dataset: xr.Dataset) -> None:
     taken = {*dataset.dims, *dataset.variables, *(u.variable for u in match.uses if u.result)}
     if request.every is not None and STEP in taken:
         raise ArgumentError(
-            f"With 'every' results have a dimension '{STEP}', but the dataset, or the result, has"
-            " something of that name.",
+            f"With 'snapshot_every' results have a dimension '{STEP}', but the dataset, or the"
+            " result, has something of that name.",
             hint=f"Rename it, as dataset.rename({STEP}='number').",
         )
 

@@ -11,14 +11,17 @@ from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError
 from halocline_engine.schedule.size import check_size
 
-__all__ = ["Options", "check_compiled", "options_of"]
+__all__ = ["ORDERS", "Options", "check_compiled", "options_of"]
+
+#: Orders of the blocks of a stencil.
+ORDERS = ("auto", "row", "column", "zigzag")
 
 #: Of the options that are whole numbers, the least one.
 _LEAST = {
     "steps_per_pass": 1,
-    "memory": 1,
-    "device_memory": 1,
-    "cache": 0,
+    "memory_limit": 1,
+    "device_memory_limit": 1,
+    "chunk_cache": 0,
     "threads": 1,
     "pipeline_depth": 0,
     "program_size": 1,
@@ -35,14 +38,17 @@ class Options:
     steps_per_pass : int, optional
         Steps that one pass over the dataset fuses, or, where blocks stay in memory, steps between
         two exchanges of halos.
-    memory : int, optional
+    memory_limit : int, optional
         Bytes that the blocks of one process may take.
-    device_memory : int, optional
+    device_memory_limit : int, optional
         Bytes that the blocks of one process may take on its device.
-    share : float, default: 1.0
-        Share of the free memory that the job may take.
-    cache : int, optional
+    memory_fraction : float, default: 1.0
+        Fraction of the free memory that the job may take.
+    chunk_cache : int, optional
         Bytes of decoded chunks that a process keeps; 0 keeps none.
+    order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
+        Order of the blocks of a stencil, which share decoded chunks through the cache. 'auto' takes
+        columns as wide as the memory allows.
     threads : int, optional
         Blocks that this process works on at a time. Products and clusters refuse it.
     pipeline_depth : int, optional
@@ -72,16 +78,17 @@ class Options:
     Examples
     --------
     >>> import halocline_engine as he
-    >>> he.Options(memory=2**30, compressed=False).memory
+    >>> he.Options(memory_limit=2**30, compressed=False).memory_limit
     1073741824
 
     """
 
     steps_per_pass: int | None = None
-    memory: int | None = None
-    device_memory: int | None = None
-    share: float = 1.0
-    cache: int | None = None
+    memory_limit: int | None = None
+    device_memory_limit: int | None = None
+    memory_fraction: float = 1.0
+    chunk_cache: int | None = None
+    order: str = "auto"
     threads: int | None = None
     pipeline_depth: int | None = None
     compressed: bool = True
@@ -94,18 +101,20 @@ class Options:
     @property
     def limits_memory(self) -> bool:
         """Whether less memory may be used than there is."""
-        return self.memory is not None or self.device_memory is not None or self.share < 1
+        limits = (self.memory_limit, self.device_memory_limit)
+        return limits != (None, None) or self.memory_fraction < 1
 
     def granted(self, there: int) -> int:
         """Return the bytes of a process that its blocks may take."""
-        return min(int(there * self.share), there if self.memory is None else self.memory)
+        most = there if self.memory_limit is None else self.memory_limit
+        return min(int(there * self.memory_fraction), most)
 
     def granted_on_device(self, there: int | None) -> int | None:
         """Return the bytes of a device that blocks may take; None where there is none."""
         if there is None:
             return None
-        most = there if self.device_memory is None else self.device_memory
-        return min(int(there * self.share), most)
+        most = there if self.device_memory_limit is None else self.device_memory_limit
+        return min(int(there * self.memory_fraction), most)
 
     def __post_init__(self) -> None:
         """Refuse values that options cannot have; numbers become Python's."""
@@ -119,13 +128,20 @@ class Options:
                     f"Option '{name}' must be a whole number from {least}, got {given!r}.",
                     hint="Leave it out.",
                 )
-        share = plain_number(self.share)
-        if share is None or not 0 < share <= 1:
+        fraction = plain_number(self.memory_fraction)
+        if fraction is None or not 0 < fraction <= 1:
             raise ArgumentError(
-                f"Option 'share' must be a number above 0 and up to 1, got {self.share!r}.",
+                "Option 'memory_fraction' must be a number above 0 and up to 1, got"
+                f" {self.memory_fraction!r}.",
                 hint="Leave it out.",
             )
-        object.__setattr__(self, "share", share)
+        object.__setattr__(self, "memory_fraction", fraction)
+        if self.order not in ORDERS:
+            raise ArgumentError(
+                f"Option 'order' must be {', '.join(map(repr, ORDERS[:-1]))} or {ORDERS[-1]!r}, got"
+                f" {self.order!r}.",
+                hint="Leave it out.",
+            )
         seconds = self.checkpoint_seconds
         number = plain_number(seconds)
         if seconds is not None and (number is None or isinstance(number, bool) or number <= 0):
@@ -150,7 +166,7 @@ def options_of(given: object) -> Options:
         raise ArgumentError(
             f"Argument 'options' must be Options, got the {type(given).__name__}"
             f" {reprlib.repr(given)}.",
-            hint="Write for example options=Options(memory=2**30).",
+            hint="Write for example options=Options(memory_limit=2**30).",
         )
     return given
 

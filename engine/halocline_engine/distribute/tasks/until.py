@@ -12,25 +12,25 @@ from halocline_engine.errors import ArgumentError
 
 __all__ = ["Until", "until_of"]
 
-_EXAMPLE = "{'field': 'v', 'change': 'max', 'below': 1e-6, 'every': 100}"
+_EXAMPLE = "{'field': 'v', 'change': 'max', 'below': 1e-6, 'check_every': 100}"
 _CHANGES = ("max", "norm")
 _NON_FINITE = ("error", "ignore")
-_KNOWN = ("field", "change", "below", "every", "non_finite")
+_KNOWN = ("field", "change", "below", "check_every", "non_finite")
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
     """A run ends when a step changes an output by so little.
 
-    After `every` steps the change of the last one is measured: its largest absolute value, or the
-    square root of the sum of its squares. NaN counts for nothing. A value that was finite and is
-    not any more is an error, unless it is to be ignored.
+    After `check_every` steps the change of the last one is measured: its largest absolute value, or
+    the square root of the sum of its squares. NaN counts for nothing. A value that was finite and
+    is not any more is an error, unless it is to be ignored.
     """
 
     field: str
     change: Literal["max", "norm"]
     below: float
-    every: int
+    check_every: int
     non_finite: Literal["error", "ignore"] = "error"
 
 
@@ -57,8 +57,8 @@ def until_of(given: object) -> Until | None:
             f"The 'below' of argument 'until' must be a finite number from 0, got {below!r}.",
             hint=f"Write for example until={_EXAMPLE}.",
         )
-    every = whole("until['every']", told.get("every", 100), 1)
-    return Until(str(told["field"]), change, below, every, non_finite)
+    check_every = whole("until['check_every']", told.get("check_every", 100), 1)
+    return Until(str(told["field"]), change, below, check_every, non_finite)
 
 
 def _word(told: Mapping[str, Any], name: str, words: tuple[str, str]) -> Any:

@@ -109,7 +109,7 @@ def _choose(syntax: Syntax, name: str | None) -> Stencil:
         raise fault(SyntaxRuleError, where, "computations", message, hint)
     if name is None and len(stencils) > 1:
         message = f"The text holds {len(stencils)} stencils, so one must be chosen: {listed}."
-        raise ArgumentError(message, hint="Pass its name as 'name'.")
+        raise ArgumentError(message, hint="Pass its name as 'stencil_name'.")
     if name is not None and name not in stencils:
         message = f"The text holds no stencil '{name}', but {listed}."
         raise ArgumentError(message, hint=nearest(name, stencils))

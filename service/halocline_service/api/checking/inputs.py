@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 from pydantic import ValidationError
 
 from halocline_engine.errors import HaloclineError
+from halocline_engine.interface.renames import with_new_names
 from halocline_service.api.problems import ProblemError, inputs_problem, problem_of
 from halocline_service.processes.base import Inputs, Process, ReadingInputs
 from halocline_service.processes.describe import resolved_schema
@@ -46,7 +47,7 @@ def checked(process_id: str, given: Mapping[str, Any], *, facts: bool) -> JsonOb
 
 def _checked(process: Process, inputs: Mapping[str, Any]) -> Inputs:
     """Return the inputs of a process as its model has them; those of one that is planned too."""
-    given = _unqualified(process, inputs)
+    given = with_new_names(process.id, _unqualified(process, inputs))
     try:
         model = process.inputs.model_validate(given)
     except ValidationError as error:
@@ -64,7 +65,7 @@ def _facts(process: Process, given: Mapping[str, Any]) -> Mapping[str, Any] | No
     if process.tell is None:
         return None
     try:
-        return process.tell(given)
+        return process.tell(with_new_names(process.id, given))
     except (HaloclineError, ValidationError):
         return None
 

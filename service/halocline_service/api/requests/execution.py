@@ -122,7 +122,7 @@ async def request_of(
     labels = tuple(dict.fromkeys(body.labels))
     is_raw = body.response == "raw"
     inputs = outcome["inputs"]
-    return ExecutionRequest(process, inputs, references, wanted, is_raw, body.name, labels)
+    return ExecutionRequest(process, inputs, references, wanted, is_raw, body.job_name, labels)
 
 
 def _resolve(here: Context, references: Sequence[str], owner: str) -> None:

@@ -23,7 +23,7 @@ def status_info(job: JobSummary, base: str) -> StatusInfo:
         jobID=job.id,
         id=job.id,
         processID=job.process,
-        name=job.name,
+        job_name=job.name,
         labels=list(job.labels) or None,
         status=ogc_status(job.state),  # pyright: ignore[reportArgumentType] # one of the five words
         message=job.message,

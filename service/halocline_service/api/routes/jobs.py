@@ -47,7 +47,10 @@ def jobs(
     ] = None,
     minDuration: _Seconds = None,
     maxDuration: _Seconds = None,
-    name: Annotated[str | None, Query(max_length=200, description="A part of its name.")] = None,
+    job_name: Annotated[
+        str | None, Query(max_length=200, description="A part of its name.")
+    ] = None,
+    name: Annotated[str | None, Query(max_length=200, include_in_schema=False)] = None,
     label: Annotated[
         list[str] | None, Query(max_length=20, description="Labels that it has, all of them.")
     ] = None,
@@ -70,7 +73,7 @@ def jobs(
         created_to=last,
         min_duration=minDuration,
         max_duration=maxDuration,
-        name=name,
+        name=name if job_name is None else job_name,
         labels=_words(label),
         page=page,
     )
@@ -140,7 +143,7 @@ def inputs(job: OwnJob) -> JobInputs:
         processID=job.process,
         inputs=dict(job.request.get("inputs", {})),
         outputs=list(job.request.get("outputs", ())),
-        name=job.name,
+        job_name=job.name,
         labels=list(job.labels),
     )
 

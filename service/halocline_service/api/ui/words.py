@@ -43,9 +43,9 @@ def duration(start: str | None, end: str | None) -> str:
 
 def names(info: StatusInfo) -> list[str]:
     """Give the name and the labels of a job, where the API has them."""
-    told: dict[str, Any] = info.model_dump(include={"name", "labels"})
+    told: dict[str, Any] = info.model_dump(include={"job_name", "labels"})
     labels: list[str] = told.get("labels") or []
-    return [str(word) for word in (told.get("name"), *labels) if word]
+    return [str(word) for word in (told.get("job_name"), *labels) if word]
 
 
 def size(number: int | None) -> str:

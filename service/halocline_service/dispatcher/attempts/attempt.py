@@ -21,6 +21,7 @@ from halocline_engine.errors import (
     InternalError,
     OutputError,
 )
+from halocline_engine.interface.workspace import Workspace
 from halocline_service.datasets.digests import digest_within
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.links import Links
@@ -243,7 +244,7 @@ def _computed(job: Job, inputs: ReadingInputs, tools: Tools, told: Mapping[str, 
     except FileExistsError:
         raise _claimed_before() from None
     output = folder / "result.zarr"
-    told = {**told, **_granted(tools), "cluster": tools.cluster, "output": str(output)}
+    told = {**told, **_granted(inputs, tools), "cluster": tools.cluster, "output": str(output)}
     if isinstance(inputs, PlanInputs):
         return _planned(job, inputs, places, tools, told)
     assert isinstance(inputs, DatasetInputs)
@@ -277,18 +278,13 @@ def _call(
     job: Job, process: str, inputs: DatasetInputs, places: Mapping[str, str], tools: Tools
 ) -> Runner:
     """Return the engine's function with all arguments that a user has given."""
-    if not isinstance(inputs, StencilInputs | SequenceInputs):
-        return functools.partial(tools.engine(process), **inputs.keywords(places))
-    work = tools.layout.work(job.id)
-    work.mkdir(mode=0o700, exist_ok=True)
-    steps = {"workspace": str(work), "attempt": job.fence}
-    if isinstance(inputs, SequenceInputs):
-        return functools.partial(tools.engine(process), **inputs.keywords(places), **steps)
-    # A line break makes it text: what users send never names a file here.
-    program = f"{inputs.program}\n"
-    return functools.partial(
-        tools.runner, program, places["dataset"], **inputs.arguments(), **steps
-    )
+    named = inputs.keywords(places)
+    if isinstance(inputs, StencilInputs | SequenceInputs):
+        work = tools.layout.work(job.id)
+        work.mkdir(mode=0o700, exist_ok=True)
+        named["workspace"] = Workspace(str(work), job.fence)
+    function = tools.runner if isinstance(inputs, StencilInputs) else tools.engine(process)
+    return functools.partial(function, **named)
 
 
 def _planned(
@@ -367,14 +363,17 @@ def _for_users(wording: Wording) -> Generator[None]:
         raise OutputError("The result cannot be written: the disk is full.", hint=ROOM) from error
 
 
-def _granted(tools: Tools) -> dict[str, Any]:
-    """Return the engine's options where an operator grants less than there is."""
-    if not tools.limits:
+def _granted(inputs: ReadingInputs, tools: Tools) -> dict[str, Any]:
+    """Return the engine's options: what an operator grants, and those among the inputs."""
+    if isinstance(inputs, PlanInputs):
+        inputs = _read(inputs.process, inputs.inputs)
+    asked = inputs.options() if isinstance(inputs, StencilInputs) else {}
+    chosen: dict[str, Any] = {**tools.limits, **asked}
+    if not chosen:
         return {}
     import halocline_engine
 
-    options = cast("Callable[..., object]", halocline_engine.Options)
-    return {"options": options(**tools.limits)}
+    return {"options": halocline_engine.Options(**chosen)}
 
 
 def _check_dataset(dataset: Path, tools: Tools) -> None:

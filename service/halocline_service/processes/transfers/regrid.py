@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -35,19 +35,22 @@ class RegridInputs(StreamedInputs):
             max_length=1000,
         ),
     ] = None
-    missing: Annotated[
-        Literal["renormalise", "propagate"],
-        Field(title="Missing", description="What cells without a value do."),
-    ] = "renormalise"
-    least: Annotated[
+    skipna: Annotated[
+        bool,
+        Field(
+            title="Skip NaN",
+            description="Whether other cells take over the weight of NaN, or the result is NaN.",
+        ),
+    ] = True
+    na_thres: Annotated[
         float,
         Field(
-            title="Least",
-            description="The share of its weight that a cell needs.",
+            title="NaN threshold",
+            description="With 'skipna', the share of its weight that a cell may lack.",
             ge=0,
             le=1,
         ),
-    ] = 0.0
+    ] = 1.0
     dims: Annotated[
         list[Name] | None,
         Field(title="Dimensions", description="Those of the source grid.", max_length=16),

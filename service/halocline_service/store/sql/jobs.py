@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from halocline_engine.interface.renames import with_new_names
 from halocline_service.jobs.job import (
     Ending,
     Held,
@@ -454,7 +455,10 @@ def _summary(row: RowMapping) -> JobSummary:
 
 
 def _job(row: RowMapping) -> Job:
-    fields: dict[str, Any] = {**row, "state": State(row["state"])}
+    asked: dict[str, Any] = dict(row["request"])
+    if "inputs" in asked:  # a job may have been stored before arguments were renamed
+        asked["inputs"] = with_new_names(row["process"], asked["inputs"])
+    fields: dict[str, Any] = {**row, "state": State(row["state"]), "request": asked}
     return Job(**fields)
 
 

@@ -1,0 +1,1 @@
+"""Parts that interfaces share: names of arguments, and forms of them that only services have."""
