@@ -84,9 +84,10 @@ def through_client(client: Any) -> Door:
 
     def run(dataset: Any, folder: Path, arguments: dict[str, Any]) -> xr.Dataset:
         job = client.stencil(dataset=dataset, target="reference", **arguments)
-        result = job.result(progress=False).load()
-        job.remove()
-        return result
+        try:
+            return job.result(progress=False).load()
+        finally:
+            job.remove()
 
     return run
 

@@ -53,13 +53,14 @@ def open_stored(store: Any, marker: Marker = _NONE, **options: Any) -> xr.Datase
 def _undecodable(plain: xr.Dataset) -> dict[str, Any]:
     """Return the variables that cannot be decoded as times with False.
 
-    Bounds are decoded with the units of their times.
+    Bounds without units are decoded with those of their times.
     """
     names: list[str] = []
     for name, variable in plain.variables.items():
         bounds = str(variable.attrs.get("bounds"))
         if not _is_decodable(plain, str(name)):
-            names += [str(name), bounds]
+            own = bounds in plain.variables and "units" in plain[bounds].attrs
+            names += [str(name)] if own else [str(name), bounds]
         elif bounds in plain.variables and not _is_decodable(plain, str(name), bounds):
             names.append(bounds)
     return dict.fromkeys(names, False)

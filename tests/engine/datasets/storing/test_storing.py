@@ -89,6 +89,16 @@ def test_bounds_that_cannot_be_decoded_with_their_times() -> None:
     assert opened["c"].dtype.kind == "M"
 
 
+def test_bounds_with_own_units_are_decoded_beside_times_that_are_numbers() -> None:
+    dataset = xr.Dataset({"b": ("x", [1, 2, 3], DAYS)}, {"c": ("x", [1, 2, 3])})
+    dataset["c"].attrs = {"units": "months since 2000-01-01", "bounds": "b"}
+    store = ZARR.storage.MemoryStore()
+    dataset.to_zarr(store, zarr_format=2, consolidated=False)
+    opened = open_zarr(store, consolidated=False)
+    assert opened["b"].dtype.kind == "M"
+    assert opened["c"].values.tolist() == [1, 2, 3]
+
+
 def test_one_warning_names_them_all() -> None:
     dataset = with_coordinate([1, 2, 3], {**DAYS, "calendar": "noleap"})
     dataset["t"].attrs["scale_factor"] = 0.5
