@@ -133,6 +133,9 @@ def _sample(variable: Any) -> Any:
         # Objects are stored as what they are, and missing ones as NaN.
         first = first_value(variable)
         values = np.array([np.nan if first is None else first])
+    if values.dtype.kind in "SUT":
+        # xarray decodes digits as times, and finds text among them only when it reads all values.
+        values = np.array(["0"]).astype(values.dtype)
     return _XARRAY.Variable(("n",), values)
 
 

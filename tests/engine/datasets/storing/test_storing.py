@@ -54,6 +54,8 @@ ATTRIBUTES: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
     (np.array([1, 2, 3], "M8[ns]"), DAYS, ("units",)),
     (np.array([1, 2, 3], "M8[ns]"), {"calendar": "standard"}, ("calendar",)),
     (["a", "b", "c"], {"_Encoding": "utf-8"}, ("_Encoding",)),
+    (np.array([b"7", b"q", b"1"]), {**DAYS, "calendar": "noleap"}, ("units", "calendar")),
+    (["7", "q", "1"], DAYS, ()),
     ([1, 2, 3], {"coordinates": "lat lon"}, ("coordinates",)),
 ]
 
