@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.base
 import numpy as np
 import pytest
 import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.distribute.tasks.events import Resumed
-from halocline_engine.functions.sequence import _named_before, _stages
+from halocline_engine.functions import sequence as module
 from halocline_engine.interface.renames import RENAMED, complement, with_new_names, with_old_names
 from halocline_engine.interface.uncompiled import Uncompiled
 
@@ -85,25 +86,28 @@ def decay(t: Field[float]):
 """
 
 
+def named_before(stages: list[Any]) -> Any:
+    functions: Any = module
+    return functions._named_before(functions._stages(stages))
+
+
 def test_workspaces_of_sequences_are_named_as_before() -> None:
     new = [{"stencil": {"program": DECAY, "stencil_name": "decay"}}]
-    assert _named_before(_stages(new)) == [{"stencil": {"program": DECAY, "name": "decay"}}]
-    service = [{"stencil": {"program": Uncompiled(DECAY, arithmetic="fused"), "steps_": 1}}]
-    del service[0]["stencil"]["steps_"]
-    assert _named_before(_stages(service)) == [
-        {"stencil": {"program": DECAY, "arithmetic": "fused"}}
-    ]
+    assert named_before(new) == [{"stencil": {"program": DECAY, "name": "decay"}}]
+    service = [{"stencil": {"program": Uncompiled(DECAY, arithmetic="fused")}}]
+    assert named_before(service) == [{"stencil": {"program": DECAY, "arithmetic": "fused"}}]
 
 
 def test_a_sequence_resumes_from_a_workspace_of_old_names(tmp_path: Any, monkeypatch: Any) -> None:
     """The token is that of stages by their old names, whoever made the workspace."""
-    from halocline_engine.functions import sequence as module
-
     tokens: list[Any] = []
-    tokenize = module.dask.base.tokenize
-    monkeypatch.setattr(
-        module.dask.base, "tokenize", lambda *parts: (tokens.append(parts[0]), tokenize(*parts))[1]
-    )
+    tokenize: Any = dask.base.tokenize
+
+    def noted(*parts: Any) -> Any:
+        tokens.append(parts[0])
+        return tokenize(*parts)
+
+    monkeypatch.setattr(dask.base, "tokenize", noted)
     data = xr.Dataset({"t": ("x", [8.0])})
     stage = {"program": DECAY, "stencil_name": "decay", "axes": {"I": "x", "J": None, "K": None}}
     events: list[Any] = []

@@ -161,7 +161,9 @@ class Execute(BaseModel):
             raise ValueError(
                 f"It has more than {_MOST_VALUES} values. Keep what is large in the dataset."
             )
-        return with_new_names("job", given) if isinstance(given, dict) else given
+        if isinstance(given, dict):
+            return with_new_names("job", cast("dict[str, Any]", given))
+        return cast("Any", given)
 
 
 def _exceeds(given: Any, most: int) -> bool:

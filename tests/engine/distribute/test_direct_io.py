@@ -205,7 +205,9 @@ def test_rooms_for_files_are_projected_but_never_refused(tmp_path: Path, files: 
     assert planned.projected_bytes > plain.projected_bytes
     assert finished.bytes_direct_io > 0
     scarce = plain.projected_bytes
-    _, again, buffered = starred(store, tmp_path / "again.zarr", direct_io=True, memory=scarce)
+    _, again, buffered = starred(
+        store, tmp_path / "again.zarr", direct_io=True, memory_limit=scarce
+    )
     assert again.projected_bytes == scarce
     assert buffered.bytes_direct_io == 0
 
