@@ -30,6 +30,8 @@ back. A message is one sentence, says what was expected and what was got, and th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 __all__ = [
@@ -60,10 +62,13 @@ __all__ = [
 class HaloclineError(Exception):
     """The root of every error that Halocline raises on purpose.
 
-    `message` is one sentence for a person; `hint` is the way out, or empty.
+    `message` is one sentence for a person; `hint` is the way out, or empty. Of an error that a
+    service has sent, `status` is the HTTP status and `problem` the whole answer.
     """
 
     code: ClassVar[str] = "error"
+    status: int = 0
+    problem: Mapping[str, object] = MappingProxyType({})
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -115,11 +120,16 @@ class ProgramError(HaloclineError):
         self.file_line = 0
         self.others: tuple[ProgramError, ...] = ()
 
-    def __str__(self) -> str:
-        place = f"line {self.line}, column {self.column}: " if self.line else ""
+    @property
+    def place(self) -> str:
+        """Place of the fault for a person: the caller's file and line where known, or empty."""
         if self.file:
-            place = f"{self.file}, line {self.file_line}, column {self.column}: "
-        lines = [part for part in (f"{place}{self.message}", self.excerpt, self.hint) if part]
+            return f"{self.file}, line {self.file_line}, column {self.column}"
+        return f"line {self.line}, column {self.column}" if self.line else ""
+
+    def __str__(self) -> str:
+        told = f"{self.place}: {self.message}" if self.place else self.message
+        lines = [part for part in (told, self.excerpt, self.hint) if part]
         return "\n\n".join(["\n".join(lines), *(str(other) for other in self.others)])
 
 

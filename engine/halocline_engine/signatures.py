@@ -6,7 +6,7 @@ completion, and `complete` fills in what was left out.
 
 from __future__ import annotations
 
-import difflib
+import functools
 import inspect
 import re
 import textwrap
@@ -14,10 +14,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ForwardRef, Required, TypeVar, cast, get_args, get_origin
 
-__all__ = ["Default", "complete", "described", "documents", "unpacks"]
+from halocline_engine.interface.refusals import refusal, refuse_missing, unknown
+
+__all__ = [
+    "Default",
+    "answering",
+    "complete",
+    "described",
+    "documents",
+    "unpacks",
+    "with_answers",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Given = TypeVar("_Given")
+_Class = TypeVar("_Class", bound=type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ def unpacks(kind: type, last: type = dict) -> Callable[[_Function], _Function]:
             return_annotation=_text(own.return_annotation),
         )
         made.unpacked = tuple(taken)
-        return function
+        return answering(function)
 
     return shown
 
@@ -92,21 +103,71 @@ def _text(hint: Any) -> Any:
 def complete(function: Callable[..., Any], given: _Given) -> _Given:
     """Return what a function was ``**given``, and the defaults of what was left out.
 
-    Raises `TypeError`, in Python's words, where an argument is unknown or missing.
+    Raises `ArgumentError`, with the way out, where an argument is unknown or missing.
     """
     found = cast("Mapping[str, Any]", given)
     taken: Mapping[str, Any] = {one.name: one.default for one in cast("Any", function).unpacked}
-    called = f"{function.__qualname__}()"
     for name in found:
         if name not in taken:
-            close = difflib.get_close_matches(name, inspect.signature(function).parameters, 1, 0.75)
-            meant = f". Did you mean '{close[0]}'?" if close else ""
-            raise TypeError(f"{called} got an unexpected keyword argument '{name}'{meant}")
+            raise unknown(function, name, found[name])
     made = {**taken, **found}
-    missing = [f"'{name}'" for name, value in made.items() if value is inspect.Parameter.empty]
+    missing = [name for name, value in made.items() if value is inspect.Parameter.empty]
     if missing:
-        raise TypeError(f"{called} missing required keyword-only arguments: {', '.join(missing)}")
+        raise refuse_missing(function, missing)
     return cast("_Given", made)
+
+
+def answering(function: _Function) -> _Function:
+    """Let a function answer calls that do not fit its signature with `ArgumentError`.
+
+    >>> @answering
+    ... def double(x: float, *, times: int = 1) -> float:
+    ...     return 2.0**times * x
+    >>> double(1.0, time=2)
+    Traceback (most recent call last):
+        ...
+    halocline_engine.errors.ArgumentError: double() has no argument 'time'. Did you mean 'times'?
+    """
+    parameters = inspect.signature(function).parameters
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    known = parameters.keys()
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not open_ended and not kwargs.keys() <= known:
+            raise _refused(function, args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            error = refusal(function, _beside_self(function, args), kwargs)
+            if error is None:  # another call, within the function
+                raise
+        raise error
+
+    made: Any = called
+    made.answers = True
+    return made
+
+
+def _refused(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Exception:
+    error = refusal(function, _beside_self(function, args), kwargs)
+    assert error is not None
+    return error
+
+
+def _beside_self(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return args[1:] if next(iter(inspect.signature(function).parameters), "") == "self" else args
+
+
+def with_answers(kind: _Class) -> _Class:
+    """Let the public methods of a class, and the class itself, answer as `answering` does."""
+    for name, member in list(vars(kind).items()):
+        is_public = not name.startswith("_") or name == "__init__"
+        if inspect.isfunction(member) and is_public and not hasattr(member, "answers"):
+            setattr(kind, name, answering(member))
+    return kind
 
 
 def described(kind: type) -> str:

@@ -30,7 +30,7 @@ from halocline.processes.parameters import (
     TreeArguments,
     TridiagonalArguments,
 )
-from halocline_engine.signatures import unpacks
+from halocline_engine.signatures import unpacks, with_answers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["HaloclineAccessor"]
 
 
+@with_answers
 class HaloclineAccessor:
     """Submit jobs on the dataset or array that it belongs to.
 

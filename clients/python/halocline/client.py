@@ -25,12 +25,14 @@ from halocline.processes.submitting import asked
 from halocline.processes.transfers import Transfers
 from halocline.transfer.submission import execute
 from halocline.transfer.uploads import Uploads, sendable, upload
+from halocline_engine.signatures import with_answers
 
 __all__ = ["Client"]
 
 _IDS = "'client.jobs()' lists yours; 'job.id' is the whole id."
 
 
+@with_answers
 class Client(Stencils, Solves, Transfers):
     """A connection to one service.
 

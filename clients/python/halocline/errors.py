@@ -33,14 +33,39 @@ HaloclineError
     └── BusyError          try again later
 ```
 
-Classes that the engine has too carry the engine's `code`; the service sends it in a problem (RFC
-9457) and `from_problem` makes the class again.
+Those above `JobFailed` are the classes of the library: one `except` catches the errors of both. The
+service sends the `code` of an error in a problem (RFC 9457), and `from_problem` makes the error
+again: its `status` is that of the answer, its `problem` the document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, cast
+from typing import cast
+
+from halocline_engine.errors import (
+    ArgumentError,
+    AxisError,
+    BoundaryError,
+    CancelledError,
+    CapacityError,
+    ClusterError,
+    DatasetError,
+    DependenceError,
+    DeviceError,
+    DivergenceError,
+    FieldError,
+    HaloclineError,
+    InternalError,
+    LimitError,
+    NameRuleError,
+    OutputError,
+    ProgramError,
+    RequestError,
+    SourceError,
+    SyntaxRuleError,
+    TypeRuleError,
+)
 
 __all__ = [
     "CODES",
@@ -79,220 +104,14 @@ __all__ = [
 ]
 
 
-class HaloclineError(Exception):
-    """The root of every error that the client raises on purpose.
-
-    `message` is one sentence for a person and `hint` the way out, or empty. `status` is the HTTP
-    status (0 where there was none) and `problem` the service's whole answer.
-    """
-
-    code: ClassVar[str] = "error"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str = "",
-        status: int = 0,
-        problem: Mapping[str, object] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.status = status
-        self.problem: dict[str, object] = dict(problem or {})
-        self._take(self.problem)
-
-    def _take(self, problem: Mapping[str, object]) -> None:
-        """Read this class's own members from a problem."""
-
-    def __str__(self) -> str:
-        return f"{self.message} {self.hint}".rstrip()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), dict(self.__dict__)))
-
-
-def _rebuild(kind: type[HaloclineError], state: dict[str, object]) -> HaloclineError:
-    """Make an error again in another process, with the members it had."""
-    error = kind.__new__(kind)
-    Exception.__init__(error, state["message"])
-    error.__dict__.update(state)
-    return error
-
-
-class ProgramError(HaloclineError):
-    """The program contains an error.
-
-    `line` and `column` count from 1 in the text that was sent (0 where the whole text is meant);
-    `excerpt` is the line with a caret under the place; `rule` names the rule that was broken.
-    `file` and `file_line` say where the line stands in the caller's own file, where that is known.
-    `others` are further errors of the same text, in its order.
-    """
-
-    code = "program"
-    rule: str
-    line: int
-    column: int
-    excerpt: str
-    file: str
-    file_line: int
-    others: tuple[ProgramError, ...]
-
-    def _take(self, problem: Mapping[str, object]) -> None:
-        self.rule = _text(problem, "rule")
-        self.line = _number(problem, "line")
-        self.column = _number(problem, "column")
-        self.excerpt = _text(problem, "excerpt")
-        self.file = ""
-        self.file_line = 0
-        told = problem.get("others")
-        listed = cast("list[Mapping[str, object]]", told) if isinstance(told, list) else []
-        found = (from_problem(each) for each in listed)
-        self.others = tuple(each for each in found if isinstance(each, ProgramError))
-
-    @property
-    def place(self) -> str:
-        """Place of the fault for a person: the caller's file and line where known, or empty."""
-        if self.file:
-            return f"{self.file}, line {self.file_line}, column {self.column}"
-        return f"line {self.line}, column {self.column}" if self.line else ""
-
-    def __str__(self) -> str:
-        lines = [f"{self.place}: {self.message}" if self.place else self.message]
-        lines += [part for part in (self.excerpt, self.hint) if part]
-        return "\n\n".join(["\n".join(lines), *(str(other) for other in self.others)])
-
-
-class SyntaxRuleError(ProgramError):
-    """The text breaks a rule of the language."""
-
-    code = "program-syntax"
-
-
-class NameRuleError(ProgramError):
-    """A name is unknown, reserved or used twice."""
-
-    code = "program-name"
-
-
-class TypeRuleError(ProgramError):
-    """Operands or arguments have types that do not fit together."""
-
-    code = "program-type"
-
-
-class DependenceError(ProgramError):
-    """Reads and writes depend on each other in an order that is not defined."""
-
-    code = "program-dependence"
-
-
-class LimitError(ProgramError):
-    """The text is larger or more deeply nested than allowed."""
-
-    code = "program-limit"
-
-
-class SourceError(ProgramError):
-    """A Python function cannot be sent as text; raised before anything is sent."""
-
-    code = "program-source"
-
-
-class RequestError(HaloclineError):
-    """The request contains an error."""
-
-    code = "request"
-
-
-class ArgumentError(RequestError):
-    """A keyword argument is unknown, missing or has a wrong value."""
-
-    code = "argument"
-
-
-class FieldError(RequestError):
-    """A field's name, shape, dtype, axes or origin does not fit the program."""
-
-    code = "field"
-
-
-class AxisError(RequestError):
-    """I, J or K is missing in the dataset or could be several dimensions."""
-
-    code = "axis"
-
-
-class BoundaryError(RequestError):
-    """A boundary is missing, or has no sense for the dimension it was given for."""
-
-    code = "boundary"
-
-
-class DatasetError(RequestError):
-    """A dataset does not exist, may not be read, or cannot be read."""
-
-    code = "dataset"
-
-
-class OutputError(RequestError):
-    """The result cannot be written where it was asked for."""
-
-    code = "output"
-
-
-class CapacityError(HaloclineError):
-    """The work does not fit the service: `needed` and `available` are bytes."""
-
-    code = "capacity"
-    needed: int
-    available: int
-
-    def _take(self, problem: Mapping[str, object]) -> None:
-        self.needed = _number(problem, "needed")
-        self.available = _number(problem, "available")
-
-
-class DivergenceError(HaloclineError):
-    """The values of a run became infinite or NaN; smaller steps or other data may help."""
-
-    code = "divergence"
-
-
-class CancelledError(HaloclineError):
-    """Someone dismissed the job."""
-
-    code = "cancelled"
-
-
-class DeviceError(HaloclineError):
-    """A device failed; the same job may succeed on another."""
-
-    code = "device"
-
-
-class ClusterError(DeviceError):
-    """The service's workers are away; the same job may succeed when they are back."""
-
-    code = "cluster"
-
-
-class InternalError(HaloclineError):
-    """A fault of Halocline itself; please report it with the program."""
-
-    code = "internal"
-
-
 class JobFailed(HaloclineError):
     """A job ended without a result; `error` says why and `job_id` which."""
 
     code = "job-failed"
 
     def __init__(self, job_id: str, error: HaloclineError) -> None:
-        super().__init__(
-            f"Job '{job_id}' failed.", hint=str(error), status=error.status, problem=error.problem
-        )
+        super().__init__(f"Job '{job_id}' failed.", hint=str(error))
+        self.status, self.problem = error.status, error.problem
         self.job_id = job_id
         self.error = error
 
@@ -310,6 +129,10 @@ class ServiceError(HaloclineError):
     """The service refused, or could not answer."""
 
     code = "service"
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class ConnectionFailed(ServiceError):
@@ -431,7 +254,19 @@ def from_problem(problem: Mapping[str, object], status: int = 0) -> HaloclineErr
         or title
         or f"The service answered with status {number}."
     )
-    return kind(message, hint=_text(problem, "hint"), status=number, problem=problem)
+    error = kind(message, hint=_text(problem, "hint"))
+    error.status, error.problem = number, dict(problem)
+    if isinstance(error, ProgramError):
+        error.rule, error.excerpt = _text(problem, "rule"), _text(problem, "excerpt")
+        error.line, error.column = _number(problem, "line"), _number(problem, "column")
+        told = problem.get("others")
+        listed = cast("list[Mapping[str, object]]", told) if isinstance(told, list) else []
+        others = (from_problem(each) for each in listed)
+        error.others = tuple(each for each in others if isinstance(each, ProgramError))
+    if isinstance(error, CapacityError):
+        error.needed = _number(problem, "needed")
+        error.available = _number(problem, "available")
+    return error
 
 
 def _text(problem: Mapping[str, object], key: str) -> str:

@@ -30,7 +30,7 @@ from halocline.plan import Plan
 from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import reference
 from halocline_engine.language.python.sources import Source, with_place
-from halocline_engine.signatures import documents
+from halocline_engine.signatures import documents, with_answers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,6 +174,7 @@ WaitTimeout
 """
 
 
+@with_answers
 class Job(_KnownJob):
     """A job that the service has accepted, which runs whether or not anybody waits for it.
 

@@ -119,7 +119,7 @@ class Execution:
 
     def warn(self, warning: ProgramWarning) -> None:
         """Warn the caller of `run`, and whoever takes the events."""
-        warn(warning, stacklevel=3)
+        warn(warning, stacklevel=4)  # past `run` and the check of its call
         self.tell(
             Warned(
                 warning.message,

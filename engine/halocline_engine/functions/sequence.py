@@ -32,6 +32,8 @@ from halocline_engine.functions.neighbours import neighbours
 from halocline_engine.functions.regrid import regrid
 from halocline_engine.functions.run import run
 from halocline_engine.functions.solve import pentadiagonal, solve, tree, tridiagonal
+from halocline_engine.interface.absent import in_the_library
+from halocline_engine.interface.refusals import renamed_to
 from halocline_engine.interface.renames import with_old_names
 from halocline_engine.interface.uncompiled import READING, Uncompiled
 from halocline_engine.interface.workspace import attempt_of
@@ -230,7 +232,8 @@ def _stage(number: int, given: object) -> _Stage:
             )
         if name not in own:
             raise ArgumentError(
-                f"Stage {number}, '{kind}', has no argument '{name}'.", hint=near(name, own)
+                f"Stage {number}, '{kind}', has no argument '{name}'{renamed_to(kind, name)}.",
+                hint=in_the_library(name, arguments[name]) or near(name, own),
             )
     for name, one in own.items():
         if one.default is one.empty and name not in arguments:

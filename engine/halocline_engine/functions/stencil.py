@@ -27,7 +27,14 @@ from halocline_engine.program import Arithmetic, compile_program
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.tune import Tuning
-from halocline_engine.signatures import Default, complete, described, documents, unpacks
+from halocline_engine.signatures import (
+    Default,
+    complete,
+    described,
+    documents,
+    unpacks,
+    with_answers,
+)
 
 __all__ = ["ReadingArguments", "Stencil", "stencil"]
 
@@ -136,7 +143,7 @@ def stencil(
     _check_tuning(tune, tune_seconds)
     compiled = compile_program(program, target=target, **complete(stencil, given))
     for warning in compiled.warnings:
-        warn(warning, stacklevel=2)
+        warn(warning, stacklevel=3)  # past the check of the call
     artifact = compiled.artifact
     if isinstance(artifact, Adjustable):
         compiled = replace(compiled, artifact=artifact.tuned(tune, tune_seconds))
@@ -162,6 +169,7 @@ domain : tuple of int, optional
 )
 
 
+@with_answers
 class Stencil:
     """A compiled stencil, as `stencil` returns it.
 

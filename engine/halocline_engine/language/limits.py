@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from halocline_engine.errors import LimitError, SyntaxRuleError
 from halocline_engine.language.parsing import parsed
 from halocline_engine.language.source import START, Place, fault
+from halocline_engine.signatures import with_answers
 
 __all__ = ["LIMITS", "Limits", "check_text", "check_tree", "python_tree"]
 
 
+@with_answers
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The largest program that is accepted.

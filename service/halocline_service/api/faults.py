@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
+from halocline_engine.interface.absent import in_a_request
+
 __all__ = ["Told", "plain", "shown", "told"]
 
 _Path: TypeAlias = tuple[str | int, ...]
@@ -208,7 +210,8 @@ def _unknown(place: _Path, given: object, what: str, schema: Mapping[str, Any]) 
     sets = [names for names in sets if names]
     known = [known for names in sets for known in names]
     if name not in known:
-        return Told(place, f"{_subject(place, what)} is unknown.", _meant(name, known))
+        hint = in_a_request(name) or _meant(name, known)
+        return Told(place, f"{_subject(place, what)} is unknown.", hint)
     value: Any = given
     for part in outer:
         value = value[part]

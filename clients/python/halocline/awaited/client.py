@@ -17,6 +17,7 @@ from halocline.client import Client
 from halocline.errors import ArgumentError, HaloclineError
 from halocline.inputs.arguments import limited
 from halocline.transfer.uploads import Uploads
+from halocline_engine.signatures import with_answers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,6 +28,7 @@ __all__ = ["AsyncClient", "AsyncOutcome", "AsyncUploads"]
 _THREADS = 256
 
 
+@with_answers
 class AsyncUploads(Awaiting):
     """Uploads of a service, as `client.uploads`: as `Uploads`, awaited."""
 
@@ -61,6 +63,7 @@ class AsyncOutcome:
         return await self.job.result(progress=False)
 
 
+@with_answers
 class AsyncClient(Awaiting):
     """A connection to one service, for `asyncio`: as `Client`, but its methods are awaited.
 

@@ -19,6 +19,7 @@ from halocline.events import ENDED, Event, Status
 from halocline.inputs.arguments import flag, seconds
 from halocline.job import Job
 from halocline.plan import Plan
+from halocline_engine.signatures import with_answers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,6 +59,7 @@ def several(
     return call
 
 
+@with_answers
 class AsyncJob(Awaiting):
     """A job of an `AsyncClient`: as `Job`, but what asks the service is awaited.
 

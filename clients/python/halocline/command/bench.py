@@ -12,7 +12,7 @@ import typer
 from halocline.command.base import Json, app
 from halocline.command.options import numbers, pairs
 from halocline.inputs.program import program_source
-from halocline.processes.local import client_error, installed_engine
+from halocline.processes.local import installed_engine, placed
 
 if TYPE_CHECKING:
     from halocline_engine.functions.reports.timing import Timing
@@ -47,10 +47,10 @@ def bench(
     scalars, ranges = numbers("--scalar", scalar), _ranges(drawn)
     externals, dtypes = numbers("--external", external), pairs("--dtype", dtype)
     source = program_source(program)
-    engine = installed_engine()
+    installed_engine()
     from halocline_engine.functions.reports.timing import timing
 
-    try:
+    with placed(source):
         found = timing(
             f"{source.text}\n",
             stencil_name=stencil_name or source.name,
@@ -62,8 +62,6 @@ def bench(
             layout=_LAYOUTS[fastest],
             target=target,
         )
-    except engine.HaloclineError as error:
-        raise client_error(error, source) from error
     lines = [json.dumps(found.document(), indent=2)] if as_json else _lines(found)
     for line in lines:
         typer.echo(line)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from halocline.errors import ArgumentError, HaloclineError, ProgramError, from_problem
+from halocline.errors import ArgumentError, ProgramError
 from halocline.inputs.arguments import plain, text
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input, with_texts
+from halocline_engine.interface.absent import in_the_library, shown
+from halocline_engine.interface.refusals import nearest, renamed_to
 from halocline_engine.interface.uncompiled import READING, with_reading
 from halocline_engine.language.python.sources import Source, with_place
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["client_error", "installed_engine", "run_local"]
+__all__ = ["installed_engine", "placed", "run_local"]
 
 _FUNCTIONS = {
     "stencil": "run",
@@ -90,10 +92,8 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
     sent, source = _plain(inputs)
     datasets = {name: _local(name, inputs[name]) for name in DATASETS & inputs.keys()}
     engine = installed_engine()
-    try:
+    with placed(source):
         return _computed(engine, process, sent, datasets, output)
-    except engine.HaloclineError as error:
-        raise client_error(error, source) from error
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
@@ -153,7 +153,7 @@ def _computed(
         targets.extend(str(event.target) for _ in range(event.kind == "planned"))
 
     function = cast("Callable[..., xr.Dataset]", getattr(engine, _FUNCTIONS[process]))
-    _check_names(process, function, [*inputs, *datasets])
+    _check_names(process, function, {**inputs, **datasets})
     given = _arguments(process, each_input(inputs, _here))
     options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
     how = {"options": engine.Options(**options)} if options else {}
@@ -191,16 +191,15 @@ def _told(name: str, value: Any) -> Any:
     return value if name not in DATASETS or isinstance(value, str) else None
 
 
-def _check_names(process: str, function: Callable[..., Any], given: Collection[str]) -> None:
+def _check_names(process: str, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Raise ArgumentError for an input that the process does not have, or lacks."""
     known = {**inspect.signature(function).parameters}
     if process == "stencil":
         known |= dict.fromkeys((*READING, *_OPTIONS), _LEFT_OUT)
     for name in given:
         if name not in known or name in _NOT_INPUTS:
-            close = difflib.get_close_matches(name, [*known], n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(known)}."
-            raise ArgumentError(f"Process '{process}' has no input '{name}'.", hint=hint)
+            told = f"Process '{process}' has no input '{name}'{renamed_to(process, name)}."
+            raise ArgumentError(told, hint=_way_out(process, name, given[name], [*known]))
     for name, one in known.items():
         if one.default is one.empty and name not in given:
             raise ArgumentError(
@@ -209,10 +208,20 @@ def _check_names(process: str, function: Callable[..., Any], given: Collection[s
             )
 
 
-def client_error(error: Any, source: Source | None) -> HaloclineError:
-    """Return an error of the engine as the client has it."""
-    names = ("line", "column", "excerpt", "rule", "needed", "available")
-    problem = {name: getattr(error, name) for name in names if hasattr(error, name)}
-    problem |= {"code": error.code, "detail": error.message, "hint": error.hint}
-    found = from_problem(problem)
-    return with_place(found, source) if isinstance(found, ProgramError) and source else found
+def _way_out(process: str, name: str, value: Any, known: Sequence[str]) -> str:
+    if name in _NOT_INPUTS:
+        return f"Call the library: halocline.{_FUNCTIONS[process]}(..., {name}={shown(value)})."
+    if close := nearest(name, known):
+        return f"Did you mean '{close}'?"
+    return in_the_library(name, value) or f"It has: {', '.join(known)}."
+
+
+@contextmanager
+def placed(source: Source | None) -> Generator[None]:
+    """Say of errors in a program where they are in the caller's own file."""
+    try:
+        yield
+    except ProgramError as error:
+        if source is not None:
+            with_place(error, source)
+        raise

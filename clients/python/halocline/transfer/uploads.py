@@ -15,6 +15,7 @@ from halocline.connection import Connection
 from halocline.errors import ArgumentError, DatasetError, FieldError
 from halocline.inputs.arguments import limited, text
 from halocline.transfer.sending import send_store
+from halocline_engine.signatures import with_answers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,6 +62,7 @@ _READERS: Mapping[bytes, tuple[str, ...]] = {
 }
 
 
+@with_answers
 class Uploads:
     """Uploads of a service, as `client.uploads`."""
 

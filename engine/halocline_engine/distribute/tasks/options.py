@@ -10,6 +10,7 @@ from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError
 from halocline_engine.schedule.size import check_size
+from halocline_engine.signatures import with_answers
 
 __all__ = ["ORDERS", "Options", "check_compiled", "options_of"]
 
@@ -29,6 +30,7 @@ _LEAST = {
 }
 
 
+@with_answers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Limits and choices of a run; None leaves a choice to the plan.

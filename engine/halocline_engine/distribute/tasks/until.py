@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from halocline_engine.arguments import number, whole
 from halocline_engine.errors import ArgumentError
+from halocline_engine.interface.refusals import renamed_to
 
 __all__ = ["Until", "until_of"]
 
@@ -47,7 +48,8 @@ def until_of(given: object) -> Until | None:
     for name in told:
         if name not in _KNOWN:
             raise ArgumentError(
-                f"Argument 'until' has no '{name}'.", hint=f"Write for example until={_EXAMPLE}."
+                f"Argument 'until' has no '{name}'{renamed_to('until', name)}.",
+                hint=f"Write for example until={_EXAMPLE}.",
             )
     change = _word(told, "change", _CHANGES)
     non_finite = _word(told, "non_finite", _NON_FINITE)

@@ -39,6 +39,7 @@ from halocline_engine.kernels.indirect.indices import (
     resolve,
 )
 from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Index, Policy
+from halocline_engine.signatures import with_answers
 
 __all__ = [
     "IndexFacts",
@@ -251,6 +252,7 @@ def plans_of(given: object) -> PlanCache:
     return given
 
 
+@with_answers
 class PlanCache:
     """A cache of analysed indices, weights and meshes, for calls that share them.
 

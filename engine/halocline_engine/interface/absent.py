@@ -1,0 +1,94 @@
+"""Arguments that one interface has and another does not, each with the way out."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import Any, cast
+
+__all__ = ["OF_OPTIONS", "in_a_request", "in_a_service", "in_the_library", "shown"]
+
+#: Names of the options of a job.
+OF_OPTIONS = (
+    *("memory_limit", "memory_fraction", "device_memory_limit", "chunk_cache", "order", "threads"),
+    *("steps_per_pass", "pipeline_depth", "compressed", "direct_io", "device_decoding"),
+    *("program_size", "checkpoint_steps", "checkpoint_seconds"),
+)
+_OPERATOR = "Leave it out: the operator of the service sets the limits of a job."
+_SERVICE: Mapping[str, str] = {
+    "output": "Download the result: job.download({value}).",
+    "workspace": "Leave it out: the service keeps finished steps itself, and resumes from them.",
+    "cluster": "Leave it out: the service computes on its own workers.",
+    "on_event": "Follow the job: for event in job.events().",
+    "cancelled": "Stop the job: job.cancel().",
+    "options": "Leave it out: the operator of the service sets the limits of a job. 'order',"
+    " 'chunks' and 'mode' are arguments.",
+    "limits": _OPERATOR,
+    "plans": "Leave it out: the service keeps the indices and weights that it has analysed.",
+    "progress": "Say it where you wait: job.result(progress={value}).",
+    "dataset": "Leave it out: it is the dataset itself.",
+    "tune": "Leave it out: the service uses the tiles that were measured on its devices.",
+    **{name: _OPERATOR for name in OF_OPTIONS if name != "order"},
+}
+_REQUEST: Mapping[str, str] = {
+    "output": "Leave it out, and fetch the result: GET /jobs/{id}/results.",
+    "workspace": _SERVICE["workspace"],
+    "cluster": _SERVICE["cluster"],
+    "on_event": "Leave it out, and follow the job: GET /jobs/{id}/events.",
+    "progress": "Leave it out, and follow the job: GET /jobs/{id}/events.",
+    "cancelled": "Leave it out, and dismiss the job: DELETE /jobs/{id}.",
+    **dict.fromkeys(("job_name", "labels"), "Write it beside 'inputs'."),
+    "dry_run": "Execute the process 'plan' instead.",
+    **{name: _OPERATOR for name in (*OF_OPTIONS, "options", "limits") if name != "order"},
+}
+_COMPILING = "Compile the program first: run(stencil(program, {name}={value}), dataset)."
+_LIBRARY: Mapping[str, str] = {
+    **dict.fromkeys(("literal_precision", "arithmetic", "limits", "tune"), _COMPILING),
+    **dict.fromkeys(OF_OPTIONS, "Write options=Options({name}={value})."),
+    "attempt": "Leave it out: the same job with the same workspace resumes.",
+    "dry_run": "Ask a service for a plan: halocline.Client().stencil(..., dry_run={value}).",
+    "job_name": "Leave it out: only jobs in a service have names.",
+    "labels": "Leave it out: only jobs in a service have labels.",
+    "client": "Leave it out: the library computes in this process.",
+}
+
+
+def in_a_service(name: str, value: Any) -> str:
+    """Return the way out for an argument that a job in a service does not have, or nothing.
+
+    >>> in_a_service("output", "r.zarr")
+    "Download the result: job.download('r.zarr')."
+    """
+    return _SERVICE.get(name, "").replace("{value}", shown(value))
+
+
+def in_a_request(name: str) -> str:
+    """Return the way out for an input that no process has, in words of the API, or nothing.
+
+    >>> in_a_request("job_name")
+    "Write it beside 'inputs'."
+    """
+    return _REQUEST.get(name, "")
+
+
+def in_the_library(name: str, value: Any) -> str:
+    """Return the way out for an argument that a function of the library does not have, or nothing.
+
+    >>> in_the_library("order", "row")
+    "Write options=Options(order='row')."
+    """
+    return _LIBRARY.get(name, "").replace("{name}", name).replace("{value}", shown(value))
+
+
+def shown(value: Any) -> str:
+    """Return how a value is written in Python, or three dots where that is long.
+
+    >>> shown(0.1), shown("a"), shown([1] * 99)
+    ('0.1', "'a'", '...')
+    """
+    if isinstance(value, PathLike):
+        return repr(fspath(cast("PathLike[Any]", value)))
+    plain = value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+    text = reprlib.repr(plain)
+    return text if isinstance(plain, str | bool | int | float) and len(text) < 60 else "..."
