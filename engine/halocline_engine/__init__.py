@@ -137,17 +137,10 @@ def __getattr__(name: str) -> typing.Any:
         return halocline_version()
     if name not in _MODULES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    try:
+    from halocline_engine.interface.installed import for_engine
+
+    with for_engine(f"{__name__}.{name}"):
         module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package == __name__:
-            raise
-        raise ModuleNotFoundError(
-            f"halocline_engine.{name} needs the package '{package}', which is not installed."
-            " Install the extra 'engine': pip install 'halocline[engine]'.",
-            name=error.name,
-        ) from error
     found = getattr(module, name)
     globals()[name] = found
     return found

@@ -132,7 +132,16 @@ def answering(function: _Function) -> _Function:
     open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     known = parameters.keys()
 
-    @functools.wraps(function)
+    if inspect.iscoroutinefunction(function):
+
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            error = refusal(function, _beside_self(function, args), kwargs)
+            if error is not None:
+                raise error
+            return await function(*args, **kwargs)
+
+        return _marked(function, awaited)
+
     def called(*args: Any, **kwargs: Any) -> Any:
         if not open_ended and not kwargs.keys() <= known:
             raise _refused(function, args, kwargs)
@@ -144,7 +153,12 @@ def answering(function: _Function) -> _Function:
                 raise
         raise error
 
-    made: Any = called
+    return _marked(function, called)
+
+
+def _marked(function: Any, called: Callable[..., Any]) -> Any:
+    """Return what is called in place of a function, as the function itself is known."""
+    made: Any = functools.wraps(function)(called)
     made.answers = True
     return made
 

@@ -12,6 +12,7 @@ from halocline_service.api.problems import STATUS_BY_CODE, TITLES
 
 __all__ = ["rendered"]
 
+_TREES = (client.__name__, engine.__name__)
 _TABLE = re.compile(r"(<!-- (classes|codes) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -36,7 +37,7 @@ def _said(kind: type) -> str:
 
 
 def _below(kind: type, depth: int) -> list[tuple[type, int]]:
-    children = [child for child in kind.__subclasses__() if child.__module__ == client.__name__]
+    children = [child for child in kind.__subclasses__() if child.__module__ in _TREES]
     return [(kind, depth)] + [each for child in children for each in _below(child, depth + 1)]
 
 

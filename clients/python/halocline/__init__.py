@@ -1,10 +1,14 @@
-"""Client of Halocline: stencils and solves on xarray datasets, computed by a service.
+"""Stencils and solves on xarray datasets, computed here or by a service.
 
 import halocline as hc
+
+result = hc.run(program, dataset, boundary={"x": "periodic"}, steps=100)
 
 with hc.Client("http://127.0.0.1:8000") as client:
     job = client.stencil(program, dataset, boundary={"x": "periodic"}, steps=100)
     result = job.result()
+
+The functions that compute here need the extra 'engine': pip install 'halocline[engine]'.
 """
 
 import importlib
@@ -54,6 +58,28 @@ if typing.TYPE_CHECKING:
     from halocline.plan import Plan
     from halocline.processes.local import run_local
     from halocline.processes.many import Outcome
+    from halocline_engine import (
+        Limits,
+        Options,
+        PlanCache,
+        ProgramWarning,
+        Stencil,
+        column,
+        column_matrix,
+        factor,
+        gather,
+        matmul,
+        neighbours,
+        pentadiagonal,
+        regrid,
+        run,
+        scatter,
+        sequence,
+        solve,
+        stencil,
+        tree,
+        tridiagonal,
+    )
 
     __version__: str
 
@@ -83,21 +109,41 @@ __all__ = [
     "Job",
     "JobFailed",
     "LimitError",
+    "Limits",
     "NameRuleError",
     "NotFoundError",
+    "Options",
     "Outcome",
     "OutputError",
     "Plan",
+    "PlanCache",
     "ProgramError",
+    "ProgramWarning",
     "RequestError",
     "ServiceError",
     "SourceError",
+    "Stencil",
     "SyntaxRuleError",
     "TooLargeError",
     "TypeRuleError",
     "WaitTimeout",
     "__version__",
+    "column",
+    "column_matrix",
+    "factor",
+    "gather",
+    "matmul",
+    "neighbours",
+    "pentadiagonal",
+    "regrid",
+    "run",
     "run_local",
+    "scatter",
+    "sequence",
+    "solve",
+    "stencil",
+    "tree",
+    "tridiagonal",
 ]
 
 #: What loads more than Python itself does is imported when it is first used.
@@ -112,6 +158,15 @@ _HOMES = {
     "run_local": "halocline.processes.local",
 }
 
+#: What the engine computes, which needs the extra 'engine'.
+_OF_ENGINE = frozenset(
+    {
+        *("Limits", "Options", "PlanCache", "ProgramWarning", "Stencil", "column"),
+        *("column_matrix", "factor", "gather", "matmul", "neighbours", "pentadiagonal", "regrid"),
+        *("run", "scatter", "sequence", "solve", "stencil", "tree", "tridiagonal"),
+    }
+)
+
 _register_when_imported()
 
 
@@ -120,6 +175,12 @@ def __getattr__(name: str) -> object:
         return importlib.import_module("importlib.metadata").version("halocline")
     if name in _HOMES:
         found = getattr(importlib.import_module(_HOMES[name]), name)
+        return globals().setdefault(name, found)
+    if name in _OF_ENGINE:
+        from halocline_engine.interface.installed import for_engine
+
+        with for_engine(f"{__name__}.{name}"):
+            found = getattr(importlib.import_module("halocline_engine"), name)
         return globals().setdefault(name, found)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

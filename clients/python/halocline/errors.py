@@ -111,7 +111,7 @@ class JobFailed(HaloclineError):
 
     def __init__(self, job_id: str, error: HaloclineError) -> None:
         super().__init__(f"Job '{job_id}' failed.", hint=str(error))
-        self.status, self.problem = error.status, error.problem
+        self.status, self.problem = error.status, dict(error.problem)
         self.job_id = job_id
         self.error = error
 

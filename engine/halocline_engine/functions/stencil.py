@@ -16,6 +16,13 @@ from halocline_engine.backends.base import (
 from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.repetition import make_steps
 from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.calls.arguments import (
+    FieldInfo,
+    ScalarInfo,
+    fields_of,
+    scalars_of,
+    shown_signature,
+)
 from halocline_engine.functions.calls.binding import Call, Origin, bind
 from halocline_engine.functions.calls.known_calls import KnownCalls
 from halocline_engine.functions.calls.variants import Variants
@@ -187,6 +194,7 @@ class Stencil:
         self._signature = signature_of(compiled.program, compiled.facts)
         self._variants = Variants(compiled)
         self._known = KnownCalls(self._signature, self._variants)
+        self.__signature__ = shown_signature(compiled.program)
 
     @_called
     def __call__(
@@ -336,6 +344,32 @@ class Stencil:
     def name(self) -> str:
         """Name of the stencil in the program."""
         return self.compiled.program.name
+
+    @property
+    def fields(self) -> dict[str, FieldInfo]:
+        """Fields by name, each with its `dtype`, `axes`, `shape`, and whether `read`, `written`.
+
+        Examples
+        --------
+        >>> import halocline_engine as he
+        >>> program = '''
+        ... def scale(a: Field[IJ, float], b: Field[float], factor: float = 2.0):
+        ...     with computation(PARALLEL), interval(...):
+        ...         b = factor * a
+        ... '''
+        >>> stencil = he.stencil(program, target="reference")
+        >>> {name: (field.axes, field.written) for name, field in stencil.fields.items()}
+        {'a': ('IJ', False), 'b': ('IJK', True)}
+        >>> stencil.scalars["factor"].default
+        2.0
+
+        """
+        return fields_of(self.compiled.program)
+
+    @property
+    def scalars(self) -> dict[str, ScalarInfo]:
+        """Scalar parameters by name, each with its `dtype` and `default`."""
+        return scalars_of(self.compiled.program)
 
     @property
     def target(self) -> str:
