@@ -1,4 +1,4 @@
-"""Calls that do not fit a signature are answered with the way out, in the library and the client."""
+"""Calls that do not fit a signature are answered with the way out, in library and client."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: he.sequence([{"stencil": {"program": PROGRAM, "every": 2}}], DATASET),
         "Stage 1, 'stencil', has no argument 'every': it was renamed to 'snapshot_every'. There are"
-        " program, fields, scalars, externals, dtypes, stencil_name, axes, boundary, feedback,"
-        " chunks.",
+        " 'axes', 'boundary', 'chunks', 'dtypes', 'externals', 'feedback', 'fields', 'program',"
+        " 'scalars', 'stencil_name'.",
     ),
     (
         lambda: RUN(PROGRAM, DATASET, until={"field": "a", "below": 1.0, "every": 5}),
@@ -136,7 +136,8 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: ACCESSOR.stencil(PROGRAM, dataset=DATASET),
-        "A job in a service has no 'dataset'. Leave it out: it is the dataset itself.",
+        "stencil() has no argument 'dataset'. Leave it out: it is the dataset that '.halocline'"
+        " belongs to.",
     ),
     (
         lambda: CLIENT.stencil(PROGRAM, DATASET, threads=2),
@@ -156,7 +157,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         "jobs() has no argument 'name': it was renamed to 'job_name'. Write job_name='night'.",
     ),
     (
-        lambda: CLIENT.upload(),
+        CLIENT.upload,
         "upload() needs the argument 'dataset'. Give it: upload(..., dataset=...).",
     ),
     (
@@ -223,7 +224,7 @@ def test_functions_are_pickled_by_name() -> None:
 
 def test_a_stencil_shows_its_arguments() -> None:
     text = """
-def scale(a: Field[IJ, float], v: Field[(float, (2,))], b: Field[np.float32], n: int, k: float = 1.0):
+def f(a: Field[IJ, float], v: Field[(float, (2,))], b: Field[np.float32], n: int, k: float = 1.0):
     with computation(PARALLEL), interval(...):
         b = float32(k * a + n * v[0, 0, 0][1])
 """

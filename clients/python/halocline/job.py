@@ -40,6 +40,7 @@ __all__ = ["Job"]
 _PLAN = "plan"  # the process of dry runs
 
 
+@with_answers
 class _KnownJob:
     """A job by its id, and what the service tells of it now."""
 

@@ -27,7 +27,6 @@ _SERVICE: Mapping[str, str] = {
     "limits": _OPERATOR,
     "plans": "Leave it out: the service keeps the indices and weights that it has analysed.",
     "progress": "Say it where you wait: job.result(progress={value}).",
-    "dataset": "Leave it out: it is the dataset itself.",
     "tune": "Leave it out: the service uses the tiles that were measured on its devices.",
     **{name: _OPERATOR for name in OF_OPTIONS if name != "order"},
 }

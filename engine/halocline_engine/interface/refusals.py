@@ -62,6 +62,9 @@ def unknown(
             f"{called} has no argument '{name}': it was renamed to '{new}'.",
             hint=f"Write {new}={shown(translated)}.",
         )
+    if name == "dataset" and "client" in known:
+        hint = "Leave it out: it is the dataset that '.halocline' belongs to."
+        return ArgumentError(f"{called} has no argument '{name}'.", hint=hint)
     of_service = function.__module__.partition(".")[0] == "halocline"
     if of_service and "job_name" in known and (way_out := in_a_service(name, value)):
         return ArgumentError(f"A job in a service has no '{name}'.", hint=way_out)

@@ -84,15 +84,15 @@ class StencilArguments(SubmissionArguments, total=False):
     externals: Annotated[Mapping[str, Any] | None, Default(None)]
     dtypes: Annotated[Mapping[str, Any] | None, Default(None)]
     stencil_name: Annotated[str | None, Default(None)]
-    literal_precision: Annotated[int | Mapping[str, int] | None, Default(None)]
-    arithmetic: Annotated[str | None, Default(None)]
+    literal_precision: Annotated[int | Mapping[str, int], Default(64)]
+    arithmetic: Annotated[str, Default("separate")]
     axes: Annotated[Mapping[str, str | None] | None, Default(None)]
     boundary: Annotated[Mapping[str, str | Mapping[str, Any]] | None, Default(None)]
     steps: Annotated[int, Default(1)]
     feedback: Annotated[Mapping[str, str] | None, Default(None)]
     until: Annotated[Mapping[str, Any] | None, Default(None)]
     snapshot_every: Annotated[int | None, Default(None)]
-    order: Annotated[str | None, Default(None)]
+    order: Annotated[str, Default("auto")]
 
 
 class ColumnArguments(SubmissionArguments, total=False):

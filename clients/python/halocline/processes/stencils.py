@@ -76,7 +76,7 @@ class Stencils(Submitting):
         snapshot_every : int, optional
             Steps between two snapshots: results are kept after so many steps, and so on, and after
             the last one, along a first dimension 'step'.
-        order : {'auto', 'row', 'column', 'zigzag'}, optional
+        order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
             Order of the blocks.
         %(submission)s
 
