@@ -10,11 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import typer.main
 import xarray as xr
 
 from halocline import ArgumentError, Client, Job
+from halocline.command.base import app
 from halocline.command.cli import main
 from halocline.command.jobfile import read_job_file
+from halocline_engine.interface.absent import on_the_command_line
 from halocline_service.document import job_file_schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -230,3 +233,32 @@ def test_the_schema_accepts_job_files_and_refuses_others(folder: Path) -> None:
     ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(bad, schema)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("--every", "2"),
+            "There is no option '--every'. It was renamed to '--snapshot-every'.",
+        ),
+        (("--name=f",), "There is no option '--name'. It was renamed to '--stencil-name'; that of"),
+        (("--cluster", "2"), "Leave it out: the service computes on its own workers."),
+        (("--memory-limit", "5"), "the operator of the service sets the limits of a job."),
+        (("--until", "x"), "Write it into a job file, below 'inputs'"),
+    ],
+)
+def test_options_of_other_interfaces_are_answered(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["run", "a.py", "b.nc", *words])
+    assert end.value.code == 3
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_no_command_has_an_option_that_is_refused() -> None:
+    commands: Any = typer.main.get_command(app)
+    for command in (*commands.commands.values(), *commands.commands["uploads"].commands.values()):
+        for option in getattr(command, "params", ()):
+            assert not on_the_command_line(option.name), option.name

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, cast
 
-__all__ = ["OF_OPTIONS", "in_a_request", "in_a_service", "in_the_library", "shown"]
+__all__ = [
+    "OF_OPTIONS",
+    "in_a_request",
+    "in_a_service",
+    "in_the_library",
+    "on_the_command_line",
+    "shown",
+]
 
 #: Names of the options of a job.
 OF_OPTIONS = (
@@ -41,6 +48,17 @@ _REQUEST: Mapping[str, str] = {
     "dry_run": "Execute the process 'plan' instead.",
     **{name: _OPERATOR for name in (*OF_OPTIONS, "options", "limits") if name != "order"},
 }
+_IN_A_FILE = "Write it into a job file, below 'inputs'; see 'halocline run --help'."
+_COMMAND: Mapping[str, str] = {
+    "name": "It was renamed to '--stencil-name'; that of a job is '--job-name'.",
+    "every": "It was renamed to '--snapshot-every'.",
+    "workspace": _SERVICE["workspace"],
+    "cluster": _SERVICE["cluster"],
+    "dry_run": "Plan the job instead: halocline plan.",
+    "progress": "Leave it out: progress is shown unless '--quiet' is there.",
+    **{name: _OPERATOR for name in (*OF_OPTIONS, "options", "limits") if name != "order"},
+    **dict.fromkeys(("until", "skipna", "na_thres", "variables", "stages"), _IN_A_FILE),
+}
 _COMPILING = "Compile the program first: run(stencil(program, {name}={value}), dataset)."
 _LIBRARY: Mapping[str, str] = {
     **dict.fromkeys(("literal_precision", "arithmetic", "limits", "tune"), _COMPILING),
@@ -69,6 +87,15 @@ def in_a_request(name: str) -> str:
     "Write it beside 'inputs'."
     """
     return _REQUEST.get(name, "")
+
+
+def on_the_command_line(name: str) -> str:
+    """Return the way out for an option that no command has, or nothing.
+
+    >>> on_the_command_line("every")
+    "It was renamed to '--snapshot-every'."
+    """
+    return _COMMAND.get(name, "")
 
 
 def in_the_library(name: str, value: Any) -> str:

@@ -20,6 +20,7 @@ from halocline.command import bench, reading, sending
 from halocline.command.base import app
 from halocline.command.render import render_error
 from halocline.errors import (
+    ArgumentError,
     BusyError,
     CancelledError,
     ConnectionFailed,
@@ -28,6 +29,7 @@ from halocline.errors import (
     ProgramError,
     RequestError,
 )
+from halocline_engine.interface.absent import on_the_command_line
 
 __all__ = ["COMMANDS", "main"]
 
@@ -55,7 +57,21 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave with its exit status; errors go to standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_guarded(lambda: app(words, prog_name="halocline"), "--json" in words))
+
+    def run() -> None:
+        _refuse_absent(words)
+        app(words, prog_name="halocline")
+
+    sys.exit(_guarded(run, "--json" in words))
+
+
+def _refuse_absent(words: Sequence[str]) -> None:
+    """Raise for an option that other interfaces have, or that has another name now."""
+    for word in words:
+        option = word.partition("=")[0]
+        way_out = on_the_command_line(option.removeprefix("--").replace("-", "_"))
+        if option.startswith("--") and way_out:
+            raise ArgumentError(f"There is no option '{option}'.", hint=way_out)
 
 
 def _guarded(command: Callable[[], Any], as_json: bool) -> int:
