@@ -28,6 +28,7 @@ __all__ = [
     "check_flags",
     "check_functions",
     "check_mode",
+    "dataset_hint",
     "distinct",
     "literal_bits",
     "names",
@@ -192,6 +193,11 @@ def sizes_by_name(argument: str, given: object) -> dict[str, int]:
                 hint=f"Write for example {argument}={example}, or leave it out: sizes are then"
                 " planned from memory.",
             )
+        if sizes[name] < 1:
+            raise ArgumentError(
+                f"Argument '{argument}' must be at least 1 along '{name}', got {written(size)}.",
+                hint="Leave it out: sizes are then planned from memory.",
+            )
     return cast("dict[str, int]", sizes)
 
 
@@ -199,7 +205,8 @@ def text(argument: str, given: object, what: str) -> str:
     """Return a text; `what` says of what."""
     if not isinstance(given, str):
         raise ArgumentError(
-            f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}."
+            f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}.",
+            hint="Write it as text, in quotes.",
         )
     return given
 
@@ -248,7 +255,8 @@ def whole(argument: str, given: object, least: int) -> int:
     number = plain_number(given)
     if type(number) is not int or number < least:
         raise ArgumentError(
-            f"Argument '{argument}' must be a whole number from {least}, got {_shown(given)}."
+            f"Argument '{argument}' must be a whole number from {least}, got {_shown(given)}.",
+            hint=f"Write for example {argument}={max(least, 10)}.",
         )
     return number
 
@@ -258,7 +266,8 @@ def number(argument: str, given: object, what: str) -> float:
     plain = plain_number(given)
     if plain is None or isinstance(plain, bool):
         raise ArgumentError(
-            f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}."
+            f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}.",
+            hint=f"Write for example {argument}=0.5.",
         )
     try:
         return float(plain)
@@ -271,7 +280,8 @@ def check_flags(**given: object) -> None:
     for argument, value in given.items():
         if not isinstance(cast("Any", value), (bool, np.bool)):
             raise ArgumentError(
-                f"Argument '{argument}' must be True or False, got {_kind(value)} {_shown(value)}."
+                f"Argument '{argument}' must be True or False, got {_kind(value)} {_shown(value)}.",
+                hint=f"Write {argument}=True, or leave it out.",
             )
 
 
@@ -314,10 +324,34 @@ def source_of(given: object) -> Path:
     found = _path(given)
     if found is None:
         raise ArgumentError(
-            f"A dataset must be an xarray.Dataset or a path, got {_kind(given)} {_shown(given)}.",
-            hint="A variable becomes a dataset by its method to_dataset(name=...).",
+            f"A dataset must be an xarray.Dataset or a path, got {_kind(given)}"
+            f"{f' {_shown(given)}' if isinstance(given, int | float | list) else ''}.",
+            hint=dataset_hint(given),
         )
     return _at_home(found)
+
+
+def dataset_hint(given: object) -> str:
+    """Return how something that is no dataset becomes one."""
+    kind = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
+    match kind:
+        case "builtins.NoneType":
+            return "Pass the dataset, for example xr.open_dataset('data.nc') or the path 'data.nc'."
+        case "numpy.ndarray" | "numpy.MaskedArray" | "cupy.ndarray" | "torch.Tensor" | "dask.Array":
+            dims = [f"dim_{n}" for n in range(getattr(given, "ndim", 2))]
+            return f"Name its variable and dimensions: xr.Dataset({{'t': ({dims}, array)}})."
+        case "pandas.DataFrame" | "pandas.Series":
+            return "Convert it with its method to_xarray(), its index being the dimensions."
+        case "xarray.DataArray":
+            return "A variable becomes a dataset by its method to_dataset(name=...)."
+        case "xarray.DataTree":
+            return "Pass one of its nodes as a dataset: tree['node'].to_dataset()."
+        case "zarr.Group" | "fsspec.FSMap" | "zarr.Array":
+            return "Open it with xarray.open_zarr(...), and pass the dataset."
+        case "builtins.list" | "builtins.tuple" | "builtins.dict":
+            return "Write for example xr.Dataset({'t': (('y', 'x'), values)})."
+        case _:
+            return "Write for example xr.Dataset({'t': (('y', 'x'), array)}), or name a file."
 
 
 def _at_home(path: Path) -> Path:

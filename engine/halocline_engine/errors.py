@@ -194,7 +194,7 @@ class AxisError(RequestError):
 
 
 class BoundaryError(RequestError):
-    """A boundary is missing, or has no sense for the dimension it was given for."""
+    """A boundary condition is missing, or invalid for its dimension."""
 
     code = "boundary"
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.analysis.warnings import unread_temporaries
+from halocline_engine.analysis.warnings import unassigned_temporaries, unread_temporaries
 from halocline_engine.backends.compiled import Compiled, retargeted
 from halocline_engine.backends.registry import resolve
 from halocline_engine.backends.targets import TARGETS
@@ -126,6 +126,7 @@ def _compile_text(
     )
     passes = (*PASSES, contract) if reading.fused else PASSES
     compiled = compile_lowered(meaning, reading.target, passes)
+    warnings += tuple(unassigned_temporaries(meaning))
     warnings += tuple(unread_temporaries(compiled.program, compiled.facts))
     return replace(compiled, warnings=_shown(warnings, reading.text))
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
@@ -23,6 +23,7 @@ from halocline_service.api.requests.middleware import (
     Observed,
     TooLargeAsProblem,
 )
+from halocline_service.api.requests.query import refuse_unknown_parameters
 from halocline_service.api.requests.room import Room
 from halocline_service.api.requests.writers import Writers
 from halocline_service.api.responses.files import Digests
@@ -148,7 +149,14 @@ def _add_middleware(app: Service, settings: Settings) -> None:
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Prefer", "Range"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Idempotency-Key",
+                "Prefer",
+                "Range",
+                "Halocline-Interface",
+            ],
             expose_headers=_EXPOSED,
         )
     app.add_middleware(Writers, largest=settings.body_bytes, public_url=settings.public_url)
@@ -165,6 +173,7 @@ def _own_names(settings: Settings) -> list[str]:
 def _add_routes(app: Service, settings: Settings) -> None:
     plain = (landing, processes, checks, jobs, events, results, uploads, datasets, health, ui)
     for module in plain:
-        app.include_router(module.router)
+        known = [] if module is ui else [Depends(refuse_unknown_parameters)]
+        app.include_router(module.router, dependencies=known)
     app.include_router(objects.router, max_body_size=settings.upload_key_bytes)
     app.state.routes = [route for module in (*plain, objects) for route in module.router.routes]

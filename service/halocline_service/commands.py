@@ -154,7 +154,7 @@ def _service(settings: Settings) -> Iterator[Child]:
 
 
 def _cluster(settings: Settings, address: str) -> Cluster:
-    """Give the cluster of a scheduler; status 2 where the address has no sense."""
+    """Give the cluster of a scheduler; status 2 where the address is invalid."""
     try:
         machine.host_and_port(address)
     except ValueError as error:

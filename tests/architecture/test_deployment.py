@@ -18,7 +18,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 NAMES = sorted(SERVICES)
 ONCE = ("certificate", "migrate")
 TLS = "tls:/var/lib/halocline-tls"
-#: Settings that this file gives itself, or that have no sense here.
+#: Settings that this file gives itself, or that do not apply here.
 OWN = {"data_dir", "data_roots", "host", "port", "auth", "public_url", "workers", "gpus"}
 CLUSTER = {"scheduler", "tls_identity"}
 

@@ -201,7 +201,7 @@ def test_what_the_data_refuse_is_said_of_the_stage(client: Client) -> None:
         job.result(progress=False)
     assert isinstance(caught.value.error, FieldError)
     assert caught.value.error.message == (
-        "Stage 2, 'tridiagonal': There is no variable 'lef', which 'rhs' names."
+        "Stage 2, 'tridiagonal': Variable 'lef' (argument 'rhs') is not in the dataset."
     )
     assert caught.value.error.hint.startswith("Did you mean 'left'")
 

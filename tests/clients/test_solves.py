@@ -103,7 +103,7 @@ def test_what_only_the_data_can_tell_fails_the_job(client: Client) -> None:
     with pytest.raises(JobFailed) as caught:
         job.result(progress=False)
     assert isinstance(caught.value.error, FieldError)
-    assert caught.value.error.message == "There is no variable 'aa', which 'lower' names."
+    assert caught.value.error.message == "Variable 'aa' (argument 'lower') is not in the dataset."
 
 
 def test_what_the_dataset_here_lacks_is_not_sent(client: Client) -> None:

@@ -26,7 +26,7 @@ def f(a: Field[np.float64], b: Field[np.float64], s: float):
         b = a * s
 """
 DATASET = xr.Dataset({"a": ("x", [1.0])})
-_PROBLEM = {"detail": "There is nothing here.", "code": "not-found"}
+_PROBLEM = {"detail": "Not found.", "code": "not-found"}
 
 
 def answer(request: httpx2.Request) -> httpx2.Response:

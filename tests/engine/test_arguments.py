@@ -129,11 +129,11 @@ def test_what_is_run_and_on_what(dataset: xr.Dataset) -> None:
         " the NoneType None."
     )
     assert said(he.run, DOUBLED, dataset["inp"]).startswith(
-        "A dataset must be an xarray.Dataset or a path, got the DataArray "
+        "A dataset must be an xarray.Dataset or a path, got the DataArray. A variable becomes a"
     )
     assert said(he.run, DOUBLED, None) == (
-        "A dataset must be an xarray.Dataset or a path, got the NoneType None. "
-        "A variable becomes a dataset by its method to_dataset(name=...)."
+        "A dataset must be an xarray.Dataset or a path, got the NoneType. "
+        "Pass the dataset, for example xr.open_dataset('data.nc') or the path 'data.nc'."
     )
 
 

@@ -143,7 +143,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({"rhs": []}, "Argument 'rhs' must name at least one variable, got none."),
     "name": (
         {"name": "t"},
-        "The result cannot be named 't', which is a dimension or coordinate of it. Give another"
+        "The result cannot be named 't': a dimension or coordinate has it already. Give another"
         " 'name'.",
     ),
     "chunks": (

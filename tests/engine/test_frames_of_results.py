@@ -44,12 +44,11 @@ CASES: dict[str, tuple[Any, str]] = {
     ),
     "a number as a name": (
         data().assign_coords({cast("Any", 7): ("x", np.arange(6.0))}),
-        "The coordinate 7 cannot be stored, as its name is no name of an array in a store. " + DROP,
+        "The coordinate 7 cannot be stored, as its name is not a valid array name. " + DROP,
     ),
     "a name that is a path": (
         data().assign_coords({"a/b": ("x", np.arange(6.0))}),
-        "The coordinate 'a/b' cannot be stored, as its name is no name of an array in a store. "
-        + DROP,
+        "The coordinate 'a/b' cannot be stored, as its name is not a valid array name. " + DROP,
     ),
     "types of pandas": (
         data().assign_coords(x=pd.period_range("2000", "2005", freq="Y")),

@@ -206,13 +206,13 @@ def test_a_product_is_cancelled(tmp_path: Path) -> None:
         (
             {"name": "lon"},
             FieldError,
-            "The result cannot be named 'lon', which is a dimension or coordinate of it. Give"
+            "The result cannot be named 'lon': a dimension or coordinate has it already. Give"
             " another 'name'.",
         ),
         (
             {"name": "x/y"},
             FieldError,
-            "The result cannot be named 'x/y', which is no name of an array in a store. Give a"
+            "The result cannot be named 'x/y' because that is not a valid array name. Give a"
             " 'name' of letters, digits and underscores.",
         ),
         (
@@ -249,7 +249,8 @@ def test_a_product_is_cancelled(tmp_path: Path) -> None:
         (
             {"chunks": {"a": 0}},
             ArgumentError,
-            "Argument 'chunks' must be at least 1 along 'a', got 0.",
+            "Argument 'chunks' must be at least 1 along 'a', got 0."
+            " Leave it out: sizes are then planned from memory.",
         ),
     ],
 )

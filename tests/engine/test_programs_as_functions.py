@@ -85,7 +85,8 @@ def test_an_error_shows_the_line_of_the_function() -> None:
         (
             "b = 2.0 * a",
             "A program must be text with line breaks, a '.py' file or a function, got"
-            " 'b = 2.0 * a'.",
+            " 'b = 2.0 * a'.\nPass the text of a program, the path of a '.py' file that is here, or"
+            " the function itself.",
         ),
         (
             len,

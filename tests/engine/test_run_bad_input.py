@@ -284,7 +284,8 @@ CASES = {
     ),
     "chunks of nothing": Bad(
         ArgumentError,
-        "Argument 'chunks' must be at least 1 along 'x', got 0.",
+        "Argument 'chunks' must be at least 1 along 'x', got 0."
+        " Leave it out: sizes are then planned from memory.",
         arguments={"chunks": {"x": 0}},
     ),
     "unknown mode": Bad(

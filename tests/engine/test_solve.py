@@ -238,7 +238,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "variable": (
         {"lower": "aa"},
-        "There is no variable 'aa', which 'lower' names. Did you mean 'a'?",
+        "Variable 'aa' (argument 'lower') is not in the dataset. Did you mean 'a'?",
     ),
     "dim": (
         {"dim": "zz"},
@@ -257,7 +257,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "name": (
         {"name": "t"},
-        "The result cannot be named 't', which is a dimension or coordinate of it. Give another"
+        "The result cannot be named 't': a dimension or coordinate has it already. Give another"
         " 'name'.",
     ),
     "mode": (
@@ -286,7 +286,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "size": (
         {"chunks": {"x": 0}},
-        "Argument 'chunks' must be at least 1 along 'x', got 0.",
+        "Argument 'chunks' must be at least 1 along 'x', got 0."
+        " Leave it out: sizes are then planned from memory.",
     ),
     "cluster": (
         {"cluster": 0},

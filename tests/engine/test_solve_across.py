@@ -160,7 +160,10 @@ def test_what_does_not_fit_is_refused_with_numbers(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(he.ArgumentError) as small:
         solved(dataset, chunks={"z": 0})
-    assert str(small.value) == "Argument 'chunks' must be at least 1 along 'z', got 0."
+    assert str(small.value) == (
+        "Argument 'chunks' must be at least 1 along 'z', got 0."
+        " Leave it out: sizes are then planned from memory."
+    )
 
 
 @pytest.mark.usefixtures("short_pieces")

@@ -13,9 +13,9 @@ from tests.service.test_dispatcher import tools
 
 from halocline_engine.errors import DatasetError, HaloclineError
 from halocline_engine.functions.run import run
+from halocline_service.datasets.tree import scan_file
 from halocline_service.datasets.wording import Wording
 from halocline_service.dispatcher.attempts.attempt import attempt
-from halocline_service.dispatcher.attempts.scan import scan_file
 from halocline_service.jobs.errors import error_fields
 from halocline_service.jobs.job import JobRequest
 

@@ -16,8 +16,8 @@ from halocline_service.app import create_app
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
+from halocline_service.datasets.tree import scan_file
 from halocline_service.dispatcher.attempts.attempt import InProcess, Runner, Tools
-from halocline_service.dispatcher.attempts.scan import scan_file
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.serving.server import configure
 from halocline_service.settings import Settings

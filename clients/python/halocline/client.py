@@ -14,6 +14,7 @@ from halocline.connection import Connection
 from halocline.errors import ArgumentError, NotFoundError
 from halocline.inputs.arguments import by_name, limited, text
 from halocline.inputs.filters import asked_jobs
+from halocline.inputs.identities import WHOLE_ID, one_of
 from halocline.inputs.stages import each_input
 from halocline.job import Job
 from halocline.processes.documentation import documented
@@ -203,7 +204,8 @@ class Client(Stencils, Solves, Transfers):
         Parameters
         ----------
         identity : str
-            Id of the job.
+            Id of the job, or how the id of one of the newest jobs begins or ends, as the bar of
+            progress shows it.
 
         Returns
         -------
@@ -220,6 +222,9 @@ class Client(Stencils, Solves, Transfers):
         """
         if not text("identity", identity):
             raise ArgumentError("The id of a job must be text, got ''.", hint=_IDS)
+        if len(identity) < WHOLE_ID:
+            known = [str(document["jobID"]) for document in self.documents()]
+            identity = one_of(identity, known)
         job = Job(self._connection, quote(identity, safe=""))
         try:
             job.document()

@@ -44,10 +44,14 @@ def load(
     url = None if url is None else text("url", url)
     key = None if key is None else text("key", key)
     if key and not (key.isascii() and key.isprintable()):
-        raise ArgumentError("The key must have printable ASCII characters only.")
+        raise ArgumentError(
+            "The key must have printable ASCII characters only.",
+            hint="Copy all of it, from 'hc_' on.",
+        )
     variables = os.environ if environment is None else environment
     stored = _stored(variables)
     chosen = (url or variables.get("HALOCLINE_URL") or stored.get("url") or DEFAULT_URL).rstrip("/")
+    chosen = chosen.partition("/ui/")[0].removesuffix("/ui")  # as a browser shows it
     if not chosen.startswith(("http://", "https://")):
         raise ArgumentError(
             f"The address of the service must start with 'http://' or 'https://', got '{chosen}'.",

@@ -76,7 +76,8 @@ class Connection:
     def headers(self) -> dict[str, str]:
         """The headers that every request to this service carries."""
         key = self.settings.key
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        words = {"Halocline-Interface": "python"}  # of errors
+        return {"Authorization": f"Bearer {key}", **words} if key else words
 
     def close(self) -> None:
         """Let go of the connections; the object can no longer be used."""
@@ -113,8 +114,8 @@ class Connection:
         """Send a request, again where that can help, and return a successful response."""
         if self._http.is_closed:
             raise ArgumentError(
-                "This client was closed, and asks nothing any more.",
-                hint="Do it before 'close()' or within 'with', or make another Client.",
+                "This client is closed.",
+                hint="Use it before 'close()', inside 'with', or create another Client.",
             )
         given_up = self._now() + _PATIENCE
         for attempt in range(_ATTEMPTS):

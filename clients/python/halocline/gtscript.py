@@ -28,12 +28,15 @@ __all__ = [
     "JK",
     "PARALLEL",
     "THIS_K",
+    "Axis",
+    "AxisIndex",
     "Field",
     "FieldType",
     "GlobalTable",
     "I",
     "J",
     "K",
+    "ShiftedAxis",
     "Table",
     "TableType",
     "abs",
@@ -67,6 +70,7 @@ __all__ = [
     "isinf",
     "isnan",
     "lazy_function",
+    "lazy_stencil",
     "log",
     "log10",
     "max",
@@ -78,6 +82,7 @@ __all__ = [
     "region",
     "round",
     "round_away_from_zero",
+    "sign",
     "sin",
     "sinh",
     "sqrt",
@@ -158,6 +163,55 @@ class _Word:
         )
 
 
+@dataclass(frozen=True)
+class AxisIndex:
+    """A place on an axis, such as `I[0]` or `J[-1] + 1`: the value of an external."""
+
+    axis: str
+    index: int
+    offset: int = 0
+
+    def __add__(self, offset: int) -> AxisIndex:
+        return AxisIndex(self.axis, self.index, self.offset + offset)
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: int) -> AxisIndex:
+        return self + -offset
+
+
+@dataclass(frozen=True)
+class ShiftedAxis:
+    """An axis shifted by some points, such as `I - 1`."""
+
+    name: str
+    shift: int
+
+    def __add__(self, shift: int) -> ShiftedAxis:
+        return ShiftedAxis(self.name, self.shift + shift)
+
+    def __sub__(self, shift: int) -> ShiftedAxis:
+        return self + -shift
+
+
+class Axis(_Word):
+    """An axis: `I[0]` is its first point, `I[-1]` its last one, and `I - 1` the axis shifted."""
+
+    @property
+    def name(self) -> str:
+        """The letter of the axis."""
+        return self._name
+
+    def __getitem__(self, index: int) -> AxisIndex:
+        return AxisIndex(self._name, index)
+
+    def __add__(self, shift: int) -> ShiftedAxis:
+        return ShiftedAxis(self._name, shift)
+
+    def __sub__(self, shift: int) -> ShiftedAxis:
+        return self + -shift
+
+
 def function(definition: _F) -> _F:
     """Mark a function that programs call; it is inlined where it is called."""
     return definition
@@ -168,6 +222,11 @@ def stencil(definition: Any = None, **_options: Any) -> Any:
     return function if definition is None else definition
 
 
+def lazy_stencil(definition: Any = None, **_options: Any) -> Any:
+    """Mark a stencil, as `stencil` does."""
+    return function if definition is None else definition
+
+
 def lazy_function(
     before_annotation: Callable[..., Any] | None = None,
     after_annotation: Callable[..., Any] | None = None,
@@ -175,6 +234,13 @@ def lazy_function(
     """Mark a function as `function` does; in GT4Py its types are read when it is called first."""
     del before_annotation, after_annotation  # what they would change is not executed
     return function
+
+
+@function
+def sign(a: float, b: float) -> float:
+    """Return the size of `a` with the sign of `b`, in programs; it is an external of models."""
+    size = abs(a)
+    return size if b > 0 else -size
 
 
 def enum(definition: _C) -> _C:
@@ -200,9 +266,9 @@ else:
     int32 = np.int32
     int64 = np.int64
 
-I: Any = _Word("I")  # noqa: E741 - the language's own name
-J: Any = _Word("J")
-K: Any = _Word("K")
+I: Any = Axis("I")  # noqa: E741 - the language's own name
+J: Any = Axis("J")
+K: Any = Axis("K")
 THIS_K: Any = _Word("THIS_K")
 IJ: Any = _Word("IJ")
 IK: Any = _Word("IK")

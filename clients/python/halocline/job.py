@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +27,7 @@ from halocline.inputs.changes import DATASETS, changed
 from halocline.inputs.program import program_source
 from halocline.plan import Plan
 from halocline.transfer.submission import How, execute
-from halocline.transfer.uploads import reference
+from halocline.transfer.uploads import Reference
 from halocline_engine.language.python.sources import Source, with_place
 from halocline_engine.signatures import documents, with_answers
 
@@ -235,7 +234,7 @@ class Job(_KnownJob):
         )
         sent = changed(inputs, changes)
         for name in DATASETS & changes.keys():
-            sent[name] = partial(reference, self._connection, changes[name], ())
+            sent[name] = Reference(self._connection, changes[name])
         try:
             made = execute(self._connection, process, sent, how)
         except ProgramError as error:

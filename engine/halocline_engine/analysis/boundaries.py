@@ -121,7 +121,8 @@ def sides_of(dim: str, spec: Any) -> tuple[Side, Side]:
     if (low.kind is Kind.PERIODIC) != (high.kind is Kind.PERIODIC):
         raise BoundaryError(
             f"The boundary of '{dim}' must be periodic at both ends, got"
-            f" '{low.kind.value}' and '{high.kind.value}'."
+            f" '{low.kind.value}' and '{high.kind.value}'.",
+            hint=f"Write boundary={{'{dim}': 'periodic'}} for both ends.",
         )
     return low, high
 

@@ -57,7 +57,10 @@ def check_axes(axes: Mapping[str, str | None]) -> None:
         if dim is None:
             continue
         if dim in seen:
-            raise AxisError(f"Dimension '{dim}' was given for two axes, expected one.")
+            raise AxisError(
+                f"Dimension '{dim}' was given for two axes, expected one.",
+                hint="Give each axis its own, for example axes={'I': 'x', 'J': 'y'}.",
+            )
         seen.append(dim)
 
 
@@ -112,7 +115,8 @@ def joined_components(program: Program, feedback: Mapping[str, str]) -> dict[str
         if one.shape != other.shape:
             raise ArgumentError(
                 f"Feedback from '{output}' to '{source}' must join fields with the same data"
-                f" dimensions, got {one.shape} and {other.shape}."
+                f" dimensions, got {one.shape} and {other.shape}.",
+                hint="Declare both alike in the program.",
             )
         several = ((one.field(n), other.field(n)) for n in range(math.prod(one.shape)))
         found |= {name: to for name, to in several if name in used and to in used}
@@ -132,7 +136,9 @@ def check_feedback(program: Program, feedback: Mapping[str, str]) -> None:
         if not by_name[output].written:
             raise ArgumentError(
                 f"Feedback must come from a field that is written, got '{output}'.",
-                hint="Write feedback={output: input}.",
+                hint=f"Write feedback={{'{source}': '{output}'}}."
+                if by_name[source].written
+                else "Write feedback={output: input}.",
             )
         if by_name[source].written:
             raise ArgumentError(
@@ -141,12 +147,17 @@ def check_feedback(program: Program, feedback: Mapping[str, str]) -> None:
             )
         if by_name[output].axes != by_name[source].axes:
             raise ArgumentError(
-                f"Feedback from '{output}' to '{source}' must join fields with the same axes."
+                f"Feedback from '{output}' to '{source}' must join fields with the same axes.",
+                hint="Declare both alike in the program.",
             )
         if by_name[output].dtype != by_name[source].dtype:
             raise ArgumentError(
                 f"Feedback from '{output}' to '{source}' must join fields of one type, got"
-                f" {by_name[output].dtype.value} and {by_name[source].dtype.value}."
+                f" {by_name[output].dtype.value} and {by_name[source].dtype.value}.",
+                hint="Declare both alike in the program.",
             )
     if len(set(feedback.values())) < len(feedback):
-        raise ArgumentError("Argument 'feedback' must feed an input from one output only.")
+        raise ArgumentError(
+            "Argument 'feedback' must feed an input from one output only.",
+            hint="Leave one of them out.",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,12 +20,25 @@ _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, PlainNumber]:
-    """Return the value of every scalar of a program."""
+    """Return the value of every scalar of a program; all must be finite.
+
+    NaN would make every point NaN, and JSON has no such number.
+    """
     check_scalars(program, given)
     return {
-        scalar.name: scalar_value(scalar, given.get(scalar.name, scalar.default))
+        scalar.name: _finite(scalar, given.get(scalar.name, scalar.default))
         for scalar in given_scalars(program)
     }
+
+
+def _finite(scalar: Scalar, value: object) -> PlainNumber:
+    number = scalar_value(scalar, value)
+    if not math.isfinite(number):
+        raise ArgumentError(
+            f"Scalar '{scalar.name}' must be finite, got {number}.",
+            hint="Write values that may be missing into a variable of the dataset, as NaN.",
+        )
+    return number
 
 
 def scalar_value(scalar: Scalar, value: object) -> PlainNumber:

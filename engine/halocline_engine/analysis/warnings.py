@@ -1,4 +1,4 @@
-"""Warnings about temporaries that nothing reads: misspelt outputs, and halos for nothing."""
+"""Warnings about temporaries: those that nothing reads, and those that one branch alone assigns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from itertools import chain
 
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Assign, Computation, If, Program, Read, Statement, While
-from halocline_engine.ir.walk import assignments, program_bodies, reads, reads_of
+from halocline_engine.ir.nodes import (
+    Assign,
+    Computation,
+    Expr,
+    If,
+    Program,
+    Read,
+    Select,
+    Statement,
+    While,
+)
+from halocline_engine.ir.walk import assignments, children, program_bodies, reads, reads_of
 from halocline_engine.program_warning import ProgramWarning
 
-__all__ = ["unread_temporaries"]
+__all__ = ["unassigned_temporaries", "unread_temporaries"]
 
 #: How alike two names must be, of 1, and how long they are at least.
 _ALIKE, _SHORTEST = 0.8, 3
@@ -52,6 +62,59 @@ def unread_temporaries(program: Program, facts: Facts) -> Iterator[ProgramWarnin
                 f"'{name}' is never read, but makes the halo of {listed} wider, as in GT4Py.",
                 "Remove the statement.",
             )
+
+
+def unassigned_temporaries(program: Program) -> Iterator[ProgramWarning]:
+    """Warn about temporaries that are read at all points, but assigned in one branch alone.
+
+    Where the condition does not hold they are 0. Reads that are conditional themselves are passed
+    over, as they may be so for the same reason.
+    """
+    names = {one.name for one in program.temporaries if "." not in one.name}
+    always, sometimes = set[str](), dict[str, Assign]()
+    for statement in chain.from_iterable(program_bodies(program)):
+        whole = (statement.condition,) if isinstance(statement, If) else ()
+        if isinstance(statement, Assign):
+            whole = (statement.value,)
+        for read in chain.from_iterable(_unconditional(each) for each in whole):
+            first = sometimes.pop(read.name, None)
+            if first is not None:
+                yield _warning(
+                    first,
+                    "unassigned",
+                    f"'{read.name}' is assigned here under a condition, but read at all points: it"
+                    " is 0 where the condition does not hold, as in GT4Py.",
+                    "Assign it before the condition, or in 'else' too.",
+                )
+        always |= _surely_assigned(statement)
+        for one in assignments((statement,)):
+            if one.target in names and one.target not in always:
+                sometimes.setdefault(one.target, one)
+        for name in always & sometimes.keys():
+            del sometimes[name]
+
+
+def _unconditional(expr: Expr) -> Iterator[Read]:
+    """Yield the reads of an expression that no condition in it decides upon."""
+    if isinstance(expr, Read):
+        yield expr
+    for inner in (expr.condition,) if isinstance(expr, Select) else children(expr):
+        yield from _unconditional(inner)
+
+
+def _surely_assigned(statement: Statement) -> set[str]:
+    """Return the names that a statement assigns whatever its conditions are."""
+    match statement:
+        case Assign():
+            return {statement.target}
+        case If():
+            branches = [
+                {name for one in branch for name in _surely_assigned(one)}
+                for branch in (statement.then, statement.otherwise)
+            ]
+            return branches[0] & branches[1]
+        case While():
+            return {one.target for one in assignments(statement.body)}
 
 
 def _unread(program: Program) -> frozenset[str]:

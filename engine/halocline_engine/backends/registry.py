@@ -12,7 +12,7 @@ from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGET
 from halocline_engine.device import probe
 from halocline_engine.errors import ArgumentError
 
-__all__ = ["AUTO", "find", "resolve"]
+__all__ = ["AUTO", "find", "named", "resolve"]
 
 AUTO = "auto"
 
@@ -22,7 +22,8 @@ def resolve(target: str) -> str:
 
     Raises `ArgumentError` for a name that is unknown.
     """
-    if text("target", target, "the name of a target") == AUTO:
+    target = named(target)
+    if target == AUTO:
         return DEVICE_TARGET if probe.device_count() > 0 else HOST_TARGET
     if target not in TARGETS:
         near = get_close_matches(target, (AUTO, *TARGETS), n=1)
@@ -32,6 +33,11 @@ def resolve(target: str) -> str:
             f"Target '{target}' is unknown.", hint=f"{meant}The targets are {names}."
         )
     return target
+
+
+def named(target: str) -> str:
+    """Return a target as its own name: "gpu" is another one of cuda."""
+    return DEVICE_TARGET if text("target", target, "the name of a target") == "gpu" else target
 
 
 def find(target: str) -> Backend:

@@ -47,8 +47,8 @@ def check_written(program: Program, fields: Mapping[str, str]) -> None:
             continue
         if not storable(variable):
             raise FieldError(
-                f"Field '{field.name}' is written, but {reprlib.repr(variable)} is no name of an"
-                " array in a store.",
+                f"Field '{field.name}' is written, but {reprlib.repr(variable)} is not a valid"
+                " array name.",
                 hint=hint,
             )
         if variable in seen:
@@ -69,12 +69,12 @@ def check_results(called: Sequence[str], taken: Collection[str]) -> None:
         shown = reprlib.repr(name)
         if not storable(name):
             raise FieldError(
-                f"The result cannot be named {shown}, which is no name of an array in a store.",
+                f"The result cannot be named {shown} because that is not a valid array name.",
                 hint="Give a 'name' of letters, digits and underscores.",
             )
         if name in taken:
             raise FieldError(
-                f"The result cannot be named {shown}, which is a dimension or coordinate of it.",
+                f"The result cannot be named {shown}: a dimension or coordinate has it already.",
                 hint="Give another 'name'.",
             )
         if name in called[:at]:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict, TypeVar
 from warnings import warn
 
 import xarray as xr
 
 from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.executors.select import expect_workers, open_pool
+from halocline_engine.distribute.executors.select import expect_workers, open_pool, running_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
@@ -21,7 +21,9 @@ from halocline_engine.signatures import Default
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Execution", "ExecutionArguments", "JobOf", "Planning"]
+__all__ = ["CheckPassed", "Checking", "Execution", "ExecutionArguments", "JobOf", "Planning"]
+
+_Checked = TypeVar("_Checked")
 
 #: Makes a job for a pool and a target.
 JobOf = Callable[[Pool, str], Blockwise]
@@ -34,7 +36,7 @@ class ExecutionArguments(TypedDict, total=False):
     ----------
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
         What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
-        where there is a GPU, otherwise 'cpu'.
+        where there is a GPU, otherwise 'cpu'; 'gpu' means 'cuda'.
     mode : {'auto', 'streamed'}, default: 'auto'
         How blocks pass through memory. 'streamed' reads, computes and writes them pass by pass;
         'auto' chooses it. `run` has 'resident' besides: blocks stay in memory and exchange halos;
@@ -80,6 +82,15 @@ class Planning:
 
 
 @dataclass(frozen=True, slots=True)
+class Checking:
+    """A `cluster` on which nothing runs: a call ends with `CheckPassed` once all is checked."""
+
+
+class CheckPassed(Exception):
+    """Leaves a function whose arguments fit the dataset."""
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     """The execution arguments of a call, checked; see `ExecutionArguments`.
 
@@ -89,7 +100,7 @@ class Execution:
     target: str
     mode: str
     chunks: Mapping[str, int] | None
-    cluster: "int | str | Client | Planning | None"
+    cluster: "int | str | Client | Planning | Checking | None"
     output: str | Path | None
     on_event: Callable[[Event], None] | None
     cancelled: Callable[[], bool] | None
@@ -133,21 +144,42 @@ class Execution:
 
     def expect_workers(self) -> None:
         """Begin with what new processes wait for, if the call has some."""
-        if not isinstance(self.cluster, Planning):
+        if not isinstance(self.cluster, Planning | Checking):
             expect_workers(self.cluster, self.target)
 
+    def passed(self, checked: _Checked) -> _Checked:
+        """Return what was checked; raises `CheckPassed` in a call that only checks."""
+        if isinstance(self.cluster, Checking):
+            raise CheckPassed
+        return checked
+
+    def running_pool(self, stack: ExitStack) -> Pool | None:
+        """Return the pool of workers that run already, if the call names some."""
+        if isinstance(self.cluster, Planning | Checking):
+            return None
+        return running_pool(self.cluster, stack)
+
     @contextmanager
-    def pool(self) -> Generator[tuple[Pool, str]]:
-        """Open the pool, and name the target on it; what is started ends with the context."""
+    def pool(self, *, of_stages: bool = False) -> Generator[tuple[Pool, str]]:
+        """Open the pool, and name the target on it; what is started ends with the context.
+
+        A check ends here, or with `of_stages` in `run`: stages are checked as they are planned.
+        """
         if isinstance(self.cluster, Planning):
             yield self.cluster.on, self.cluster.target
             return
+        if isinstance(self.cluster, Checking) and of_stages:
+            with ExitStack() as stack:
+                yield open_pool(None, self.target, stack, self.options)
+            return
+        self.passed(None)
         self.expect_workers()
         with ExitStack() as stack:
             yield open_pool(self.cluster, self.target, stack, self.options)
 
     def run(self, job: Blockwise, pool: Pool, reason: str) -> xr.Dataset:
         """Run a job on a pool; `reason` says why it has its passes."""
+        self.passed(job)
         if isinstance(self.cluster, Planning):
             self.cluster.jobs.append(job)
             return xr.Dataset()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 import xarray as xr
 
+from halocline_engine.analysis.named import near
 from halocline_engine.arguments import as_held, plain_number, text, whole, written
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import native, open_source
@@ -269,12 +270,14 @@ def _check_names(source: object, index: object, dim: object) -> None:
     for argument, given in (("source", source), ("index", index)):
         text(argument, given, "the name of a variable")
     if not text("dim", dim, "the name of a dimension"):
-        raise ArgumentError("Argument 'dim' must be the name of a dimension, got ''.")
+        raise ArgumentError(
+            "Argument 'dim' must be the name of a dimension, got ''.",
+            hint="Name one of the source.",
+        )
 
 
 def _no_dimension(dim: str, name: object, dims: Sequence[str]) -> FieldError:
-    has = ", ".join(f"'{one}'" for one in dims) or "none"
-    return FieldError(f"Variable '{name}' has no dimension '{dim}'; it has {has}.")
+    return FieldError(f"Variable '{name}' has no dimension '{dim}'.", hint=near(dim, dims))
 
 
 def _around(
@@ -303,5 +306,8 @@ def _filling(dtype: np.dtype[Any], fill: float | None) -> Any:
     if held is None:
         kind = f"the {type(fill).__name__} "
         got = written(plain) if plain is not None else kind + reprlib.repr(fill)
-        raise ArgumentError(f"Argument 'fill' must be a value of type '{dtype}', got {got}.")
+        raise ArgumentError(
+            f"Argument 'fill' must be a value of type '{dtype}', got {got}.",
+            hint="Convert it, or leave it out.",
+        )
     return dtype.type(held)

@@ -14,7 +14,7 @@ from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.datasets.variables import named_variable, stored_chunks
-from halocline_engine.distribute.products.job import ProductRequest, run_product
+from halocline_engine.distribute.products.job import ProductRequest, check_chunks, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product
 from halocline_engine.distribute.tasks.options import Options, options_of
@@ -105,6 +105,7 @@ def matmul(
         output=execution.place,
         what=what,
     )
+    check_chunks(product, execution.block_sizes)
     _check_threads(options_of(execution.options))
     with execution.pool() as (pool, chosen):
         return run_product(request, pool, chosen, execution.tell, execution.cancelled)

@@ -23,7 +23,6 @@ from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.executors.select import (
     check_threads,
     new_pool,
-    running_pool,
 )
 from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.blockwise import stencil_job
@@ -180,12 +179,12 @@ def run(
     execution.expect_workers()
     opened = open_source(dataset)
     with ExitStack() as stack:
-        existing = None if isinstance(cluster, Planning) else running_pool(cluster, stack)
+        existing = execution.running_pool(stack)
         chosen = resolve(target) if existing is None else existing.resolve(target)
         compiled = _compile(program, reading, chosen)
         for warning in compiled.warnings:
             execution.warn(warning)
-        checked = check(request, opened, compiled)
+        checked = execution.passed(check(request, opened, compiled))
         if isinstance(cluster, Planning):
             return execution.run(stencil_job(checked, cluster.on, options), cluster.on, "")
         pool = (existing or new_pool(cluster, chosen, stack, options)).granted(options)

@@ -150,9 +150,9 @@ def sequence(
     wanted = distinct("results", results, "['t']")
     if kept is not None:
         check_workspace(kept, place, opened.place)
-    with execution.pool() as (pool, chosen):
+    with execution.pool(of_stages=True) as (pool, chosen):
         parts = (_named_before(checked), count, fed, chosen, halocline_version(), _identity(opened))
-        name = str(dask.base.tokenize(*parts))
+        name = "" if kept is None else str(dask.base.tokenize(*parts))  # which reads the dataset
         request = SequenceRequest(
             stages=tuple(stage.on(pool, chosen, execution) for stage in checked),
             kinds=tuple(stage.kind for stage in checked),
@@ -218,7 +218,7 @@ def _stage(number: int, given: object) -> _Stage:
     ((kind, named),) = found.items()
     if kind not in STAGES:
         raise ArgumentError(
-            f"Stage {number} has the kind '{kind}', which there is not.", hint=near(kind, STAGES)
+            f"Stage {number} has the unknown kind '{kind}'.", hint=near(kind, STAGES)
         )
     arguments = by_name(f"stages[{number - 1}]['{kind}']", named, "{...}")
     parameters = inspect.signature(STAGES[kind]).parameters
@@ -226,9 +226,8 @@ def _stage(number: int, given: object) -> _Stage:
     for name in arguments:
         if name in _OF_ALL:
             raise ArgumentError(
-                f"Stage {number}, '{kind}', has the argument '{name}', which is one of the whole"
-                " sequence or has no sense in a stage.",
-                hint="Leave it out there.",
+                f"Stage {number}, '{kind}', cannot have the argument '{name}'.",
+                hint="Leave it out there; if the sequence has it, give it once for all stages.",
             )
         if name not in own:
             raise ArgumentError(

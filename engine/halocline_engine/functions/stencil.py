@@ -102,7 +102,7 @@ def stencil(
     %(reading)s
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
         What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
-        where there is a GPU, otherwise 'cpu'.
+        where there is a GPU, otherwise 'cpu'; 'gpu' means 'cuda'.
     tune : {'cached', 'measure', 'off'}, default: 'cached'
         Choice of tiles on 'cuda', which changes no bit of a result: the fastest known for such a
         call on such a device if it was measured before, a measurement during the first calls, or

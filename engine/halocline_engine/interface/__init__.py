@@ -1,1 +1,1 @@
-"""Parts that interfaces share: names of arguments, and forms of them that only services have."""
+"""Parts that interfaces share: names of arguments, how each writes them, and forms of services."""

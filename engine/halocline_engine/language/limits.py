@@ -189,7 +189,7 @@ def _too_deep(place: Place, limits: Limits) -> LimitError:
     return fault(LimitError, place, "limits", message, "Use temporaries for parts of it.")
 
 
-_PYTHON = "See to the brackets, quotes, colons and the indentation here."
+_PYTHON = "Check the brackets, quotes, colons and indentation here."
 _SPLIT = "Split it into several programs."
 
 

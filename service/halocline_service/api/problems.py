@@ -22,6 +22,7 @@ from starlette.routing import Match
 from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 
 from halocline_engine.errors import HaloclineError
+from halocline_engine.interface.words import Interface, reworded
 from halocline_service.api.faults import plain, told
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
@@ -29,6 +30,7 @@ from halocline_service.processes.describe import resolved_schema
 from halocline_service.store.base import StoreAway, StoreOutdated
 
 __all__ = [
+    "INTERFACE",
     "OGC_TYPES",
     "SECURITY",
     "STATUS_BY_CODE",
@@ -37,6 +39,7 @@ __all__ = [
     "ProblemError",
     "inputs_problem",
     "install",
+    "interface_of",
     "media_type",
     "problem_body",
     "problem_of",
@@ -56,6 +59,9 @@ _OUTDATED = (
     "The database was not migrated to this version of the service.",
     "An operator must run 'halocline-server migrate'; what was accepted is not lost.",
 )
+
+#: Header of requests that names the interface that somebody uses.
+INTERFACE = "Halocline-Interface"
 
 #: Headers of every response.
 SECURITY: Mapping[str, str] = {
@@ -114,7 +120,7 @@ OGC_TYPES: Mapping[str, str] = {
 }
 
 TITLES: Mapping[str, str] = {
-    "error": "Something failed",
+    "error": "The operation failed",
     "program": "The program contains an error",
     "program-syntax": "The program breaks a rule of the language",
     "program-name": "A name in the program is unknown, reserved or used twice",
@@ -126,28 +132,28 @@ TITLES: Mapping[str, str] = {
     "argument": "An input is wrong",
     "field": "A field does not fit the program",
     "axis": "An axis is missing or ambiguous",
-    "boundary": "A boundary is missing or has no sense",
+    "boundary": "A boundary condition is missing or invalid",
     "dataset": "The dataset cannot be read",
     "output": "The result cannot be written",
-    "capacity": "The work does not fit here",
+    "capacity": "The job is too large for the service",
     "divergence": "Values became infinite or NaN",
     "cancelled": "The job was dismissed",
     "device": "A device or worker failed",
-    "cluster": "The workers are away",
+    "cluster": "The workers are not connected",
     "internal": "Halocline failed",
     "unauthorized": "An API key is needed",
     "forbidden": "This is not allowed",
-    "not-found": "There is nothing here",
+    "not-found": "Not found",
     "method-not-allowed": "This method is not allowed here",
     "idempotency": "The idempotency key was used for another request",
-    "upload": "The upload cannot be changed so",
+    "upload": "This change to the upload is not allowed",
     "in-use": "The dataset is in use",
-    "gone": "There is no result and there will be none",
+    "gone": "The result is gone",
     "body-too-large": "The request is too large",
     "range": "The range is not satisfiable",
-    "not-yet": "The result is not there yet",
+    "not-yet": "The result is not ready yet",
     "unavailable": "The service cannot answer now",
-    "queue-full": "Too much is waiting",
+    "queue-full": "Too many jobs are waiting",
     "no-such-process": "There is no such process",
     "no-such-job": "There is no such job",
     "no-such-output": "There is no such output",
@@ -260,7 +266,7 @@ def _request_problem(request: Request, error: RequestValidationError) -> Problem
 def problem_response(request: Request, error: ProblemError) -> Response:
     """Write a problem in the media type that the request accepts."""
     base = getattr(request.app.state, "public_url", None) or str(request.base_url)
-    body = problem_body(base, error)
+    body = problem_body(base, error, interface_of(request))
     return JSONResponse(
         body,
         status_code=error.status,
@@ -269,8 +275,16 @@ def problem_response(request: Request, error: ProblemError) -> Response:
     )
 
 
-def problem_body(base: str, error: ProblemError) -> dict[str, Any]:
-    """Give the members of a problem document."""
+def interface_of(request: Request) -> Interface:
+    """Return the interface of a request, whose words its errors are in: by default JSON."""
+    named = request.headers.get(INTERFACE, "")
+    return Interface(named) if named in tuple(Interface) else Interface.JSON
+
+
+def problem_body(
+    base: str, error: ProblemError, interface: Interface = Interface.JSON
+) -> dict[str, Any]:
+    """Give the members of a problem document, in the words of an interface."""
     known = OGC_TYPES.get(error.code, f"{base.rstrip('/')}/problems/{error.code}")
     body: dict[str, Any] = {
         "type": known,
@@ -280,7 +294,7 @@ def problem_body(base: str, error: ProblemError) -> dict[str, Any]:
         "code": error.code,
         "hint": error.hint,
     }
-    return body | error.fields
+    return reworded(interface, body | error.fields)
 
 
 def media_type(accept: str) -> str:
@@ -379,5 +393,5 @@ def _http_problem(request: Request, error: HTTPException) -> ProblemError:
     detail, hint = f"{error.detail}.".replace("..", "."), ""
     if error.status_code in _OF_PATHS:
         detail = f"{request.method} '{request.url.path}': {detail}"
-        hint = "/api tells all paths and their methods, / where to begin."
+        hint = "GET /api describes every path; start at /."
     return ProblemError(code, detail, hint=hint, status=error.status_code, headers=error.headers)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from halocline_engine.interface.renames import with_new_names
 
 __all__ = [
+    "Check",
     "Checked",
     "Conformance",
     "DatasetList",
@@ -148,6 +149,8 @@ class Execute(BaseModel):
         description="Words without commas by which jobs are found: GET /jobs?label=...",
     )
 
+    most_values: ClassVar[int] = _MOST_VALUES
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_many(cls, given: Any) -> Any:
@@ -157,13 +160,26 @@ class Execute(BaseModel):
                 "Member 'subscriber' is not supported: no callbacks are made. Follow "
                 "GET /jobs/{id}/events instead."
             )
-        if _exceeds(given, _MOST_VALUES):
+        if _exceeds(given, cls.most_values):
             raise ValueError(
-                f"It has more than {_MOST_VALUES} values. Keep what is large in the dataset."
+                f"It has more than {cls.most_values} values. Keep what is large in the dataset."
             )
         if isinstance(given, dict):
             return with_new_names("job", cast("dict[str, Any]", given))
         return cast("Any", given)
+
+
+class Check(Execute):
+    """A request that is checked only, with outlines of datasets that are still to be sent."""
+
+    most_values: ClassVar[int] = 20 * _MOST_VALUES
+
+    datasets: dict[str, dict[str, Any]] = Field(
+        default_factory=dict[str, dict[str, Any]],
+        max_length=64,
+        description="Outlines by input, for datasets that are not named yet: 'variables' with "
+        "'dims', 'shape', 'dtype' and 'attrs' each, 'coordinates', and 'attrs'.",
+    )
 
 
 def _exceeds(given: Any, most: int) -> bool:

@@ -83,7 +83,9 @@ class Resolver:
         Raises `DatasetRefused`.
         """
         if not reference or len(reference) > _LONGEST or not reference.isprintable():
-            raise DatasetRefused("A dataset reference must be 1 to 4096 printable characters.")
+            raise DatasetRefused(
+                "A dataset reference must be 1 to 4096 printable characters.", hint=_HINT
+            )
         if "::" in reference:
             raise DatasetRefused(
                 "A dataset reference must not chain file systems with '::'.", hint=_HINT
@@ -162,8 +164,8 @@ class Resolver:
             raise DatasetRefused(f"Datasets cannot be read from scheme '{scheme}:'.", hint=_HINT)
         raise DatasetRefused(
             f"There is no dataset '{text}' under the folders that may be read.",
-            hint="GET /datasets lists what is there. The client uploads a file that it finds where "
-            "it runs.",
+            hint="GET /datasets lists those of the service; clients upload files that exist where "
+            "they run.",
             reason=MISSING,
         )
 
@@ -199,7 +201,11 @@ def _is_under(path: Path, root: Path) -> bool:
 
 def _existing(path: Path, text: str) -> Path:
     if not path.exists():
-        raise DatasetRefused(f"There is no dataset '{text}'.", reason=MISSING)
+        raise DatasetRefused(
+            f"There is no dataset '{text}'.",
+            hint="GET /datasets lists the datasets of the service.",
+            reason=MISSING,
+        )
     if not (path.is_file() or path.is_dir()):
         raise DatasetRefused(
             f"Dataset '{text}' is neither a file nor a folder.",

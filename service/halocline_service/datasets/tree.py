@@ -1,4 +1,4 @@
-"""Checks and freezes a Zarr store that lies in a folder."""
+"""Checks files and Zarr stores before they are read, and freezes stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from halocline_engine.errors import DatasetError
 from halocline_service.datasets.keys import METADATA
 from halocline_service.datasets.metadata import check_document, check_size, parse_document
 
-__all__ = ["Census", "check_tree", "consolidate", "count", "is_group", "is_zarr", "parse_root"]
+__all__ = [
+    "Census",
+    "check_tree",
+    "consolidate",
+    "count",
+    "is_group",
+    "is_zarr",
+    "parse_root",
+    "scan_file",
+]
 
 _DEEPEST = 16
 _MOST_DOCUMENTS = 20_000
@@ -42,6 +51,14 @@ def is_group(folder: Path) -> bool:
     if path.is_file():
         return _read(path.name, path)[0].get("node_type") == "group"
     return (folder / ".zgroup").is_file()
+
+
+def scan_file(path: Path) -> None:
+    """Refuse a file that reads other files. Raises `DatasetError`."""
+    from halocline_engine.datasets.stores.hdf5_scan import is_hdf5, refuse_outside
+
+    if is_hdf5(path):
+        refuse_outside(path)
 
 
 def check_tree(root: Path, *, largest_chunk: int) -> dict[str, dict[str, Any]]:

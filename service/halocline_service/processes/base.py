@@ -91,7 +91,7 @@ class DatasetInputs(ReadingInputs):
         """Give the keyword arguments that were asked for, but those that name datasets."""
         return self.model_dump(exclude={*self.datasets}, exclude_unset=True)
 
-    def keywords(self, places: Mapping[str, str]) -> dict[str, Any]:
+    def keywords(self, places: Mapping[str, Any]) -> dict[str, Any]:
         """Give all of them, with the places of datasets instead of what names them."""
         return {**places, **self.arguments()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from halocline_service.processes.base import WHOLE, DatasetInputs
 
@@ -29,9 +29,10 @@ Target: TypeAlias = Annotated[
     Literal["auto", "cuda", "cpu", "reference"],
     Field(
         title="Target",
-        description="What computes: 'cuda' is GPUs, 'cpu' cores, 'reference' NumPy, 'auto' "
-        "GPUs where workers have them, else cores.",
+        description="What computes: 'cuda', or 'gpu', is GPUs, 'cpu' cores, 'reference' NumPy, "
+        "'auto' GPUs where workers have them, else cores.",
     ),
+    BeforeValidator(lambda given: "cuda" if given == "gpu" else given),
 ]
 
 Chunks: TypeAlias = Annotated[

@@ -7,7 +7,7 @@ from typing import Any
 
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.analysis.named import given_scalars, used_fields
-from halocline_engine.analysis.warnings import unread_temporaries
+from halocline_engine.analysis.warnings import unassigned_temporaries, unread_temporaries
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Field, Program, Scalar
@@ -25,13 +25,14 @@ def program_facts(
 
     A halo is how many cells a field is read beyond the domain, before and after it along each axis.
     """
+    found = [*warnings, *unassigned_temporaries(program)]
     try:
         for rewrite in PASSES:
             program = rewrite(program)
         facts = analyse(program)
     except ProgramError as error:
         raise locate(error, text) from None
-    found = [*warnings, *unread_temporaries(program, facts)]
+    found += unread_temporaries(program, facts)
     told = {(each.line, each.column, each.message): each for each in found}
     return {
         "name": program.name,

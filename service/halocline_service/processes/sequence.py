@@ -30,7 +30,7 @@ _KINDS: Mapping[str, Process] = {
         *(GATHER, SCATTER, NEIGHBOURS, REGRID),
     )
 }
-#: Inputs of these that belong to the whole sequence, or have no sense in a stage.
+#: Inputs of these that belong to the whole sequence, or are not allowed in a stage.
 _OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "snapshot_every", "order"})
 
 
@@ -117,7 +117,7 @@ class SequenceInputs(StreamedInputs):
             }
         return found
 
-    def keywords(self, places: Mapping[str, str]) -> dict[str, Any]:
+    def keywords(self, places: Mapping[str, Any]) -> dict[str, Any]:
         """Give the keyword arguments, with the places of datasets instead of what names them."""
         stages: list[dict[str, Any]] = []
         for number, stage in enumerate(self.stages):

@@ -35,8 +35,9 @@ OPTIONS = ("order",)
 _OF_PROGRAM = ("program", "stencil_name", "externals", "dtypes", *READING)
 _Scalar = StrictBool | StrictInt | StrictFloat
 _Constant = _Scalar | Annotated[str, Field(max_length=200)]
-#: A number, an axis index, the name of a function, or constants by name.
-_External = _Constant | Annotated[dict[Name, _Constant], Field(max_length=256)]
+#: A number, an axis index, the name of a function, or constants and functions by name.
+_Member = _Constant | dict[Literal["function", "axis", "index", "offset"], _Constant]
+_External = _Constant | Annotated[dict[Name, _Member], Field(max_length=256)]
 
 
 class ConstantBoundary(Inputs):
@@ -172,7 +173,7 @@ class StencilInputs(DatasetInputs):
         """Give the inputs that were asked for, but program and dataset."""
         return self.model_dump(exclude={"program", "dataset"}, exclude_unset=True)
 
-    def keywords(self, places: Mapping[str, str]) -> dict[str, Any]:
+    def keywords(self, places: Mapping[str, Any]) -> dict[str, Any]:
         """Give the keyword arguments of `run`, but its options."""
         asked = self.model_dump(exclude={"dataset", *OPTIONS}, exclude_unset=True)
         return {**places, **program_arguments(asked)}

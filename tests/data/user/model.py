@@ -49,6 +49,7 @@ from halocline.gtscript import (
     isinf,
     isnan,
     lazy_function,
+    lazy_stencil,
     log,
     log10,
     max,
@@ -98,6 +99,12 @@ def average(q: F) -> F:
 def both(q: F, factor: float = 2.0):
     t = q * factor
     return t, -t
+
+
+@lazy_stencil(backend="numpy")
+def unused(a: F):
+    with computation(PARALLEL), interval(...):
+        a = a + 1.0
 
 
 @stencil(backend="numpy")

@@ -30,7 +30,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "fields-variable": (
         {"text": "2.0 * q", "scalars": {}, "fields": {"q": "aa"}},
-        "There is no variable 'aa', which 'fields' names. Did you mean 'a'?",
+        "Variable 'aa' (argument 'fields') is not in the dataset. Did you mean 'a'?",
     ),
     "name": (
         {"text": "2.0 * a", "scalars": {}, "name": "z"},
@@ -107,8 +107,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "heights": (
         {"heights": "height"},
-        "There is no variable 'height', which 'heights' names. There are 'a', 'both', 'f', 'flat',"
-        " 'g', 't', 'when', 'z', 'z_f'.",
+        "Variable 'height' (argument 'heights') is not in the dataset. There are 'a', 'both', 'f',"
+        " 'flat', 'g', 't', 'when', 'z', 'z_f'.",
     ),
     "heights-dims": (
         {"heights": "a"},

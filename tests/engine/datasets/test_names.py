@@ -135,7 +135,7 @@ def test_every_function_refuses_the_same_names(make: _Make, stored: bool, tmp_pa
         (
             tridiagonal,
             "lat",
-            "The result cannot be named 'lat', which is a dimension or coordinate of it. Give"
+            "The result cannot be named 'lat': a dimension or coordinate has it already. Give"
             " another 'name'.",
         ),
         (
@@ -147,7 +147,7 @@ def test_every_function_refuses_the_same_names(make: _Make, stored: bool, tmp_pa
         (
             gathered,
             "p/q",
-            "The result cannot be named 'p/q', which is no name of an array in a store. Give a"
+            "The result cannot be named 'p/q' because that is not a valid array name. Give a"
             " 'name' of letters, digits and underscores.",
         ),
         (scattered, 3, "Argument 'name' must be the name of the result, got the int 3."),
@@ -160,7 +160,7 @@ def test_every_function_refuses_the_same_names(make: _Make, stored: bool, tmp_pa
         (
             doubled,
             "a/b",
-            "Field 'out' is written, but 'a/b' is no name of an array in a store. Give it another"
+            "Field 'out' is written, but 'a/b' is not a valid array name. Give it another"
             " name with fields={...}.",
         ),
     ],

@@ -120,6 +120,7 @@ def test_what_cannot_be_done_leaves_nothing(
     )
     assert message(ArgumentError, chunks={"time": 0}) == (
         "Argument 'chunks' must be at least 1 along 'time', got 0."
+        " Leave it out: sizes are then planned from memory."
     )
     assert message(ArgumentError, source="when", output=out) == (
         "Values of type 'datetime64[ns]' cannot be written to a store block by block, but 'when'"

@@ -282,7 +282,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ("tree", {}, "Argument 'stages' must be a list of at least one stage."),
     ([3], {}, "Argument 'stages[0]' must be a mapping, got the int 3."),
     ([{}], {}, "Stage 1 must be one kind with its arguments, got 0 keys."),
-    ([{"tridiagonl": {}}], {}, "Stage 1 has the kind 'tridiagonl', which there is not."),
+    ([{"tridiagonl": {}}], {}, "Stage 1 has the unknown kind 'tridiagonl'."),
     ([{"tree": 1}], {}, "Argument 'stages[0]['tree']' must be a mapping, got the int 1."),
     ([{"stencil": {}}], {}, "Stage 1, 'stencil', needs the argument 'program'."),
     (
@@ -293,13 +293,12 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (
         [{"stencil": {"program": ADVECT, "steps": 2}}],
         {},
-        "Stage 1, 'stencil', has the argument 'steps', which is one of the whole sequence or has no"
-        " sense in a stage.",
+        "Stage 1, 'stencil', cannot have the argument 'steps'.",
     ),
     (
         [MOVING[0], {"tridiagonal": {**BANDS, "rhs": "move"}}],
         {},
-        "Stage 2, 'tridiagonal': There is no variable 'move', which 'rhs' names.",
+        "Stage 2, 'tridiagonal': Variable 'move' (argument 'rhs') is not in the dataset.",
     ),
     (
         MOVING,

@@ -58,7 +58,7 @@ def test_kinds_of_problems_are_explained(idle: Running) -> None:
     explained = idle.client.get(problem.json()["type"])
     assert explained.json() == {
         "code": "not-found",
-        "title": "There is nothing here",
+        "title": "Not found",
         "status": 404,
     }
     assert idle.client.get("/problems/unheard-of").status_code == 404

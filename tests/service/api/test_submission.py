@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from halocline_engine.interface.words import Interface, in_words_of
+
 if TYPE_CHECKING:
     from tests.service.conftest import Running
+
+in_json = partial(in_words_of, Interface.JSON)
+
 
 PROGRAM = """
 def scale(t: Field[np.float64], out: Field[np.float64], strength: float, twice: float = 2.0):
@@ -60,7 +66,7 @@ STENCIL: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"fields": {"out": "a/b"}},
-        "Field 'out' is written, but 'a/b' is no name of an array in a store.",
+        "Field 'out' is written, but 'a/b' is not a valid array name.",
         "Give it another name with fields={...}.",
     ),
     (
@@ -84,7 +90,8 @@ def test_of_stencils(idle: Running, given: dict[str, Any], detail: str, hint: st
     inputs = {"program": PROGRAM, "dataset": "sst.zarr"} | others | given
     answer = idle.client.post("/processes/stencil/execution", json={"inputs": inputs})
     assert answer.status_code == 400
-    assert (answer.json()["detail"], answer.json()["hint"]) == (detail, hint)
+    told = answer.json()
+    assert (told["detail"], told["hint"]) == (in_json(detail), in_json(hint))
 
 
 COLUMN: list[tuple[dict[str, Any], str, str]] = [
@@ -143,8 +150,8 @@ def test_of_columns(idle: Running, given: dict[str, Any], detail: str, hint: str
     inputs = {"dataset": "sst.zarr"} | given
     answer = idle.client.post("/processes/column/execution", json={"inputs": inputs})
     assert answer.status_code == 400
-    assert answer.json()["detail"] == detail
-    assert answer.json()["hint"].startswith(hint)
+    assert answer.json()["detail"] == in_json(detail)
+    assert answer.json()["hint"].startswith(in_json(hint))
 
 
 BANDS = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
@@ -152,9 +159,9 @@ WIDE = BANDS | {"second_lower": "a", "second_upper": "c", "rhs": "d"}
 TREE = {"diagonal": "b", "rhs": "d", "upper": "c", "parent": "p", "row_size": "n"}
 GATHER = {"source": "a", "index": "i", "dim": "x"}
 MATMUL = {"left": "a", "right": "b", "dim": "x"}
-NO_NAME = "The result cannot be named 'a/b', which is no name of an array in a store."
+NO_NAME = "The result cannot be named 'a/b' because that is not a valid array name."
 LETTERS = "Give a 'name' of letters, digits and underscores."
-ON_DIM = "The result cannot be named '{}', which is a dimension or coordinate of it."
+ON_DIM = "The result cannot be named '{}': a dimension or coordinate has it already."
 OTHERS: list[tuple[str, dict[str, Any], str, str]] = [
     ("tridiagonal", BANDS | {"rhs": "d", "name": "a/b"}, NO_NAME, LETTERS),
     ("tridiagonal", BANDS | {"rhs": "d", "name": "z"}, ON_DIM.format("z"), "Give another 'name'."),
@@ -169,7 +176,7 @@ OTHERS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "solve",
         {"factors": "f", "rhs": ["a/b"]},
-        "The result cannot be named 'a/b_solution', which is no name of an array in a store.",
+        "The result cannot be named 'a/b_solution' because that is not a valid array name.",
         LETTERS,
     ),
     (
@@ -219,7 +226,8 @@ def test_of_others(
     inputs = {"dataset": "sst.zarr"} | given
     answer = idle.client.post(f"/processes/{process}/execution", json={"inputs": inputs})
     assert answer.status_code == 400
-    assert (answer.json()["detail"], answer.json()["hint"]) == (detail, hint)
+    told = answer.json()
+    assert (told["detail"], told["hint"]) == (in_json(detail), in_json(hint))
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ def test_a_dataset_that_a_job_reads_is_not_deleted(idle: Running) -> None:
         f"'upload:{upload}' cannot be deleted: job '{job}' reads it."
     )
     assert refused.json()["hint"] == (
-        f"Wait for the job to end, or dismiss it with DELETE /jobs/{job}."
+        "Wait for the job to end, or dismiss it with DELETE /jobs/{id}."
     )
     assert idle.client.get(f"{url}/zarr.json").status_code == 200
     idle.client.delete(f"/jobs/{job}")

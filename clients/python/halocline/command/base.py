@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,6 @@ __all__ = [
     "finish",
     "finish_at",
     "found",
-    "one_of",
     "print_job",
     "refuse_existing",
     "resumable",
@@ -45,8 +44,6 @@ uploads = typer.Typer(
 )
 app.add_typer(uploads, name="uploads")
 
-_SHORTEST, _WHOLE = 4, 36  # letters of an id
-
 Url = Annotated[str | None, typer.Option(help="Address of the service.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")]
 Identity = Annotated[
@@ -60,7 +57,8 @@ def refuse_existing(output: Path | None) -> None:
     """Raise before anything is sent if the result could not be written in the end."""
     if output and output.exists():
         raise OutputError(
-            f"There is already something at '{output}'.", hint="Name a folder that does not exist."
+            f"There is already something at '{output}'.",
+            hint="Name another place: output='new.zarr'; without, it is 'result.zarr'.",
         )
 
 
@@ -95,25 +93,13 @@ def resumable(job: Job, output: Path | None = None) -> Generator[None]:
 
 
 def found(client: Client, identity: str) -> Job:
-    """Return the job whose id begins or ends with a text; a whole id is asked for as it is.
-
-    Ids begin with the time, so it is their ends that tell jobs of one minute apart.
-    """
-    is_part = len(identity) < _WHOLE
-    whole = one_of(identity, [job.id for job in client.jobs()] if is_part else [])
+    """Return the job whose id begins or ends with a text."""
     try:
-        return client.job(whole)
+        return client.job(identity)
     except NotFoundError as error:
         if error.problem.get("code") == "no-such-job":  # and not of some other server
             error.hint = "'halocline ls' lists yours; the end of an id is enough."
         raise
-
-
-def one_of(part: str, known: Sequence[str]) -> str:
-    """Return the only known id that begins or ends with a text, or the text itself."""
-    size = len(part)
-    fitting = [each for each in known if part in (each[:size], each[-size:])]
-    return fitting[0] if _SHORTEST <= size < _WHOLE and len(fitting) == 1 else part
 
 
 def print_job(job: Job, as_json: bool, *, short: bool = False) -> None:

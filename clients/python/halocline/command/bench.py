@@ -37,7 +37,7 @@ def bench(
     external: Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")] = None,
     dtype: Annotated[_Words, typer.Option("--dtype", help="NAME=TYPE")] = None,
     fastest: Annotated[str, typer.Option(help="I or K, along which neighbours lie.")] = "I",
-    target: Annotated[str, typer.Option(help="auto, cuda, cpu or reference")] = "auto",
+    target: Annotated[str, typer.Option(help="auto, cuda (or gpu), cpu or reference")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Time a program here, beside what its bytes and operations allow; needs no service."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def run() -> None:
         _refuse_absent(words)
+        _check_words(words)
         app(words, prog_name="halocline")
 
     sys.exit(_guarded(run, "--json" in words))
@@ -72,6 +74,18 @@ def _refuse_absent(words: Sequence[str]) -> None:
         way_out = on_the_command_line(option.removeprefix("--").replace("-", "_"))
         if option.startswith("--") and way_out:
             raise ArgumentError(f"There is no option '{option}'.", hint=way_out)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise where an option is given several words, of which it takes one."""
+    option = ""
+    for before, word in pairwise(words):
+        option = before if before.startswith("--") else option
+        if "=" in before and "=" in word and not (before + word).startswith("-"):
+            raise ArgumentError(
+                f"'{word}' belongs to no option: '{option}' takes one word.",
+                hint=f"Write {option} {before} {option} {word}.",
+            )
 
 
 def _guarded(command: Callable[[], Any], as_json: bool) -> int:

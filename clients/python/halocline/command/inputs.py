@@ -22,7 +22,9 @@ def read_inputs(path: Path, dataset: str | None = None) -> dict[str, Any]:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ArgumentError(f"The inputs '{path}' cannot be read: {reason}.") from error
+        raise ArgumentError(
+            f"The inputs '{path}' cannot be read: {reason}.", hint="Name a file that is here."
+        ) from error
     except ValueError as error:
         raise ArgumentError(f"The inputs '{path}' are not JSON: {error}.", hint=_EXAMPLE) from error
     if not isinstance(found, dict):

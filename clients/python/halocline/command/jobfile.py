@@ -21,10 +21,14 @@ __all__ = ["JobFile", "is_job_file", "read_job_file"]
 
 _KINDS = (".toml", ".yaml", ".yml", ".json")
 _MEMBERS = ("process", "inputs", "job_name", "labels", "output", "$schema")
-_EXAMPLE = (
-    "Write for example: process = 'stencil', and [inputs] with program = 'smooth.py' and "
-    "dataset = 'sea.nc'."
-)
+_EXAMPLES: Mapping[str, str] = {
+    ".toml": "Write for example: process = 'stencil', and [inputs] with program = 'smooth.py' and "
+    "dataset = 'sea.nc'.",
+    ".json": 'Write for example {"process": "stencil", "inputs": {"program": "smooth.py", '
+    '"dataset": "sea.nc"}}.',
+    ".yaml": "Write for example 'process: stencil' and 'inputs: {program: smooth.py, dataset: "
+    "sea.nc}', each on a line.",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
     for name in document:
         if name not in _MEMBERS:
             raise ArgumentError(
-                f"The job file '{path}' has the member '{name}', which no job has.",
+                f"The job file '{path}' has the unknown member '{name}'.",
                 hint=f"There are: {', '.join(_MEMBERS)}. Inputs belong below 'inputs'.",
             )
     process = _of(path, document, "process", str, "stencil")
@@ -78,17 +82,25 @@ def _document(path: Path) -> Mapping[str, Any]:
         text = path.read_text("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ArgumentError(f"The job file '{path}' cannot be read: {reason}.") from error
+        raise ArgumentError(
+            f"The job file '{path}' cannot be read: {reason}.", hint="Name a file that is here."
+        ) from error
     except UnicodeDecodeError as error:
-        raise ArgumentError(f"The job file '{path}' is not text in UTF-8.") from error
+        raise ArgumentError(
+            f"The job file '{path}' is not text in UTF-8.", hint="Save it as UTF-8."
+        ) from error
     kind = path.suffix.lower()
     found = _yaml(path, text) if kind in (".yaml", ".yml") else _plain(path, text, kind)
     if not isinstance(found, dict):
         raise ArgumentError(
             f"The job file '{path}' must have members, got '{type(found).__name__}'.",
-            hint=_EXAMPLE,
+            hint=_example(path),
         )
     return cast("dict[str, Any]", found)
+
+
+def _example(path: Path) -> str:
+    return _EXAMPLES.get(path.suffix.lower(), _EXAMPLES[".yaml"])
 
 
 def _plain(path: Path, text: str, kind: str) -> object:
@@ -97,7 +109,7 @@ def _plain(path: Path, text: str, kind: str) -> object:
         return tomllib.loads(text) if kind == ".toml" else json.loads(text)
     except ValueError as error:
         raise ArgumentError(
-            f"The job file '{path}' is not {language}: {error}.", hint=_EXAMPLE
+            f"The job file '{path}' is not {language}: {error}.", hint=_example(path)
         ) from error
 
 
@@ -114,7 +126,9 @@ def _yaml(path: Path, text: str) -> object:
         return cast("object", loader.safe_load(text))
     except loader.YAMLError as error:
         told = " ".join(str(error).split())
-        raise ArgumentError(f"The job file '{path}' is not YAML: {told}.", hint=_EXAMPLE) from error
+        raise ArgumentError(
+            f"The job file '{path}' is not YAML: {told}.", hint=_example(path)
+        ) from error
 
 
 def _of(path: Path, document: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
@@ -124,7 +138,7 @@ def _of(path: Path, document: Mapping[str, Any], name: str, kind: type, default:
         raise ArgumentError(
             f"Member '{name}' of the job file '{path}' must be {words[kind]}, got "
             f"'{type(found).__name__}'.",
-            hint=_EXAMPLE,
+            hint=_example(path),
         )
     return found
 

@@ -29,14 +29,14 @@ _OPTIONS: dict[str, Any] = {
         ),
     ],
     "arithmetic": Annotated[str | None, typer.Option(help="separate, or fused: a * b + c once.")],
-    "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z")],
+    "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z; none for no axis.")],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
-    "steps": Annotated[int | None, typer.Option(min=1, help="How many times the program runs.")],
-    "snapshot_every": Annotated[int | None, typer.Option(min=1, help="Steps between snapshots.")],
+    "steps": Annotated[int | None, typer.Option(help="How many times the program runs.")],
+    "snapshot_every": Annotated[int | None, typer.Option(help="Steps between snapshots.")],
     "feedback": Annotated[
         _Words, typer.Option("--feedback", help="OUTPUT=INPUT from one step to the next.")
     ],
-    "target": Annotated[str | None, typer.Option(help="auto, cuda, cpu or reference")],
+    "target": Annotated[str | None, typer.Option(help="auto, cuda (or gpu), cpu or reference")],
     "mode": Annotated[str | None, typer.Option(help="auto, streamed or resident")],
     "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE of a block.")],
     "order": Annotated[str | None, typer.Option(help="auto, row, column or zigzag")],
@@ -88,7 +88,10 @@ def _given(words: dict[str, Any]) -> Given:
         "dtypes": pairs("--dtype", words["dtype"]),
         "literal_precision": precision("--literal-precision", words["literal_precision"]),
         "arithmetic": words["arithmetic"],
-        "axes": pairs("--axes", join(words["axes"])),
+        "axes": {
+            axis: None if dim == "none" else dim
+            for axis, dim in pairs("--axes", join(words["axes"])).items()
+        },
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],
         "snapshot_every": words["snapshot_every"],

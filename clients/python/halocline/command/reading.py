@@ -19,13 +19,13 @@ from halocline.command.base import (
     finish,
     finish_at,
     found,
-    one_of,
     print_job,
     refuse_existing,
     resumable,
     uploads,
 )
 from halocline.command.render import render_event, render_jobs, render_uploads
+from halocline.inputs.identities import one_of
 
 __all__ = ()
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from halocline.errors import HaloclineError, JobFailed, ProgramError, from_problem
 from halocline.events import Event
+from halocline_engine.interface.words import Interface, in_words_of, reworded
 
 __all__ = ["render_error", "render_event", "render_job", "render_jobs", "render_uploads"]
 
@@ -116,7 +117,7 @@ def render_error(error: HaloclineError, as_json: bool = False) -> str:
     if as_json:
         inner = error.error if isinstance(error, JobFailed) else error
         document = {"code": inner.code, "message": inner.message, "hint": inner.hint}
-        return json.dumps({**document, **inner.problem})
+        return json.dumps(reworded(Interface.COMMAND, {**document, **inner.problem}))
     lines: list[str] = []
     if isinstance(error, JobFailed):
         lines.append(error.message)
@@ -131,11 +132,11 @@ def _told(error: HaloclineError) -> Iterator[str]:
     """Yield the lines that one error takes."""
     if isinstance(error, ProgramError) and error.place:
         yield f"{error.place}:"
-    yield f"error: {error.message}"
+    yield f"error: {in_words_of(Interface.COMMAND, error.message)}"
     if isinstance(error, ProgramError) and error.excerpt:
         yield from ("", *(f"    {line}" for line in error.excerpt.splitlines()), "")
     if error.hint:
-        yield f"hint: {error.hint}"
+        yield f"hint: {in_words_of(Interface.COMMAND, error.hint)}"
 
 
 def _status(document: dict[str, Any]) -> Text:

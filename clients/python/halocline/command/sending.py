@@ -174,6 +174,10 @@ def _submitted(
                 param_hint="--process",
             )
         return client.submit(process, read_inputs(Path(program), dataset), **called), None
+    if Path(dataset or "").suffix == ".py" and Path(program).suffix != ".py":
+        raise typer.BadParameter(
+            f"The program comes first, then the dataset: {dataset} {program}.", param_hint="PROGRAM"
+        )
     if dataset is None:
         raise typer.BadParameter("A stencil needs one.", param_hint="DATASET")
     return client.stencil(program, dataset, **given.inputs, **called), None

@@ -18,7 +18,7 @@ _KNOWN = ("status", "process", "job_name", "labels", "since")
 
 
 def asked_jobs(limit: int, filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the query of a list of jobs; raises ArgumentError where a filter has no sense."""
+    """Return the query of a list of jobs; raises ArgumentError where a filter is invalid."""
     for name in filters:
         if name not in _KNOWN:
             raise ArgumentError(

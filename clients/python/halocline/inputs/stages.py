@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from halocline.inputs.arguments import by_name
-from halocline.inputs.program import program_source
-from halocline_engine.language.python.sources import used_externals
+from halocline.inputs.program import program_and_externals
 
 __all__ = ["each_input", "with_texts"]
 
@@ -48,12 +46,12 @@ def with_texts(stages: Any) -> Any:
 def _with_text(stage: Any) -> Any:
     match stage:
         case {"stencil": {"program": program, **others}, **rest}:
-            source = program_source(program)
-            named = others.get("stencil_name") or source.name
+            name = others.get("stencil_name")
+            source, used = program_and_externals(program, others.get("externals"), name)
+            named = name or source.name
             called: dict[str, Any] = {"stencil_name": named} if named else {}
             if "externals" in others:
-                given = by_name("externals", others["externals"])
-                called["externals"] = used_externals(source, given, named)
+                called["externals"] = used
             return {"stencil": {**others, **called, "program": source.text}, **rest}
         case _:
             return stage

@@ -58,7 +58,7 @@ class ComputeArguments(TypedDict, total=False):
     Parameters
     ----------
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
-        What computes on the workers of the service.
+        What computes on the workers of the service; 'gpu' means 'cuda'.
     mode : {'auto', 'streamed'}, default: 'auto'
         How blocks pass through memory. `stencil` has 'resident' besides: blocks stay there, and
         exchange halos.

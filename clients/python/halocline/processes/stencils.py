@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Unpack
 
 from halocline.errors import ProgramError
 from halocline.inputs.arguments import by_name, plain, text
-from halocline.inputs.program import program_source
+from halocline.inputs.program import program_and_externals
 from halocline.inputs.stages import with_texts
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.parameters import ColumnArguments, SequenceArguments, StencilArguments
 from halocline.processes.submitting import Submitting, asked
 from halocline.transfer.submission import execute
-from halocline.transfer.uploads import DatasetLike, reference
+from halocline.transfer.uploads import DatasetLike, Reference
 from halocline_engine.language.python.sources import (
     ProgramLike,
     parameters,
-    used_externals,
     with_place,
 )
 
@@ -46,9 +44,10 @@ class Stencils(Submitting):
             variables that the program needs are uploaded.
         scalars : mapping of str to number, optional
             Values of the scalar parameters.
-        externals : mapping of str to number or mapping, optional
+        externals : mapping of str to number, function, module or mapping, optional
             Values of the names that the program imports from `__externals__`, or from a module that
-            is not read: numbers, or mappings of names to numbers.
+            is not read: numbers, places on an axis such as `I[0]`, functions, and modules, other
+            objects or mappings of which the program reads numbers or calls functions.
         dtypes : mapping of str to dtype or str, optional
             Types that the annotations of the program give as names: of numbers, or of fields as
             text.
@@ -89,16 +88,16 @@ class Stencils(Submitting):
 
         """
         inputs, how = asked(self.stencil, given)
-        source = program_source(program)
         name = inputs["stencil_name"]
-        name = source.name if name is None else text("stencil_name", name)
+        name = None if name is None else text("stencil_name", name)
+        source, used = program_and_externals(program, inputs["externals"], name)
+        name = name or source.name
         renamed = by_name("fields", inputs["fields"])
-        used = used_externals(source, by_name("externals", inputs["externals"]), name)
         inputs = plain(inputs | {"stencil_name": name, "externals": used}) | {
             "program": source.text
         }
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
-        inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
+        inputs["dataset"] = Reference(self._connection, dataset, wanted)
         try:
             document = execute(self._connection, "stencil", inputs, how)
         except ProgramError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from halocline.connection import Connection
@@ -13,7 +12,7 @@ from halocline.inputs.stages import each_input
 from halocline.job import Job
 from halocline.processes.parameters import JobArguments
 from halocline.transfer.submission import How, execute
-from halocline.transfer.uploads import DatasetLike, reference
+from halocline.transfer.uploads import DatasetLike, Reference
 from halocline_engine.signatures import complete
 
 __all__ = ["Submitting", "asked"]
@@ -46,10 +45,10 @@ class Submitting:
         inputs, how = asked(method, given)
         needs = [*(text(name, inputs[name]) for name in variables), *needed]
         sent = each_input(plain(inputs | others), self._referred)
-        sent["dataset"] = partial(reference, self._connection, dataset, needs, complete=True)
+        sent["dataset"] = Reference(self._connection, dataset, needs, complete=True)
         document = execute(self._connection, method.__name__, sent, how)
         return Job(self._connection, str(document["jobID"]))
 
     def _referred(self, name: str, value: Any) -> Any:
         """Return an input, or what sends the dataset that it names and gives its reference."""
-        return partial(reference, self._connection, value, ()) if name in DATASETS else value
+        return Reference(self._connection, value) if name in DATASETS else value

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from halocline.connection import Connection
-from halocline.errors import DatasetError
+from halocline.errors import DatasetError, TooLargeError, from_problem
 from halocline.inputs.arguments import flag, names, text
 from halocline.inputs.stages import each_input
+from halocline.transfer.uploads import Reference
 
-__all__ = ["PLAINLY", "How", "Reference", "execute"]
-
-#: Sends a dataset where that is needed, and returns how the service knows it.
-Reference: TypeAlias = Callable[[], str]
+__all__ = ["PLAINLY", "How", "execute"]
 
 _TRIES = 5
 
@@ -57,9 +55,11 @@ def execute(
 ) -> dict[str, Any]:
     """Start a process and return its first status document; inputs may be a `Reference`.
 
+    The service checks the request by the outlines of datasets that are here before they are sent.
     What was sent for a job goes with the last job that reads it, which may be removed just before
     the new one comes; then it is sent again.
     """
+    _check(connection, process, inputs)
     headers = {"Prefer": "respond-async"}
     for left in reversed(range(_TRIES)):
         own: list[str] = []
@@ -74,9 +74,40 @@ def execute(
     raise AssertionError("unreachable")
 
 
+def _check(connection: Connection, process: str, inputs: Mapping[str, Any]) -> None:
+    """Raise what the service finds wrong before anything is sent."""
+    outlines: dict[str, Any] = {}
+    inner: list[Reference] = []
+
+    def described(name: str, value: Any) -> Any:
+        if not isinstance(value, Reference):
+            return value
+        outline = value.outline()
+        if outline is None:
+            return value()
+        if inputs.get(name) is value:
+            outlines[name] = outline
+        else:
+            inner.append(value)
+        return None
+
+    plain = each_input(inputs, described)
+    if inner or not outlines:
+        return  # the request itself is checked, once the datasets of its stages are there
+    left = {name: value for name, value in plain.items() if name not in outlines}
+    body = {"inputs": left, "datasets": outlines}
+    path = f"/processes/{quote(process, safe='')}/check"
+    try:
+        answer = connection.post(path, body, needs=("valid",))
+    except TooLargeError:
+        return  # the dataset has very many variables: it is checked when it is there
+    if problem := answer.get("problem"):
+        raise from_problem(cast("Mapping[str, object]", problem))
+
+
 def _sent(own: list[str], _: str, value: Any) -> Any:
     """Return an input, or how the service knows the dataset that is sent for it, noted in `own`."""
-    if not callable(value):
+    if not isinstance(value, Reference):
         return value
-    own.append(cast("Reference", value)())
+    own.append(value())
     return own[-1]

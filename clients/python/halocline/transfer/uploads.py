@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
@@ -15,6 +16,7 @@ from halocline.connection import Connection
 from halocline.errors import ArgumentError, DatasetError, FieldError
 from halocline.inputs.arguments import limited, text
 from halocline.transfer.sending import send_store
+from halocline_engine.arguments import dataset_hint
 from halocline_engine.signatures import with_answers
 
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "DatasetLike",
     "HasResult",
+    "Reference",
     "Uploads",
     "needed",
     "opened",
-    "reference",
     "sendable",
     "upload",
 ]
@@ -107,14 +109,9 @@ class Uploads:
         self._connection.send("DELETE", f"/uploads/{identity}")
 
 
-def reference(
-    connection: Connection,
-    dataset: DatasetLike,
-    variables: Iterable[str],
-    *,
-    complete: bool = False,
-) -> str:
-    """Return a reference that the service understands, uploading the dataset if it is here.
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A dataset of a request, which is uploaded if it is here.
 
     An xarray object is uploaded. A Job is its result. A string that begins with
     `upload:`, `job:`, `file:` or `http` is a reference already. Any other `str` or `Path` is a
@@ -122,27 +119,63 @@ def reference(
     the service to find below its own roots. Only `variables` are uploaded where the dataset has any
     of them, and all of it otherwise. With `complete`, it must have all of them.
     """
-    import xarray as xr
 
-    if isinstance(dataset, xr.DataArray):
-        return upload(connection, _named(dataset), ())
-    if isinstance(dataset, xr.Dataset):
-        return upload(connection, dataset, variables, complete=complete)
-    if isinstance(dataset, HasResult):
-        return _result_of(connection, dataset)
-    if not isinstance(cast("object", dataset), str | Path):
-        raise ArgumentError(
-            "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a path, got "
-            f"'{type(cast('object', dataset)).__name__}'.",
-            hint="Write for example xr.Dataset({'t': (('y', 'x'), array)}).",
-        )
-    named = str(dataset)
-    if isinstance(dataset, str) and named.startswith(_REFERENCES):
-        return _named_by(connection, named)
-    if not Path(named).expanduser().exists():
-        return named
-    with opened(Path(named).expanduser()) as found:
-        return upload(connection, found, variables, complete=complete)
+    connection: Connection
+    dataset: DatasetLike
+    variables: Iterable[str] = ()
+    complete: bool = False
+
+    def __call__(self) -> str:
+        """Send the dataset if it is here, and return how the service knows it."""
+        with self._here() as dataset:
+            if dataset is not None:
+                named = () if _is_array(self.dataset) else self.variables
+                return upload(self.connection, dataset, named, complete=self.complete)
+        if isinstance(self.dataset, HasResult):
+            return _result_of(self.connection, self.dataset)
+        if isinstance(self.dataset, str) and self.dataset.startswith(_REFERENCES):
+            return _named_by(self.connection, self.dataset)
+        return str(self.dataset)
+
+    def outline(self) -> dict[str, Any] | None:
+        """Return the outline of a dataset that is here, or None."""
+        from halocline_engine.datasets.storing.outline import outline_of
+
+        with self._here() as dataset:
+            return None if dataset is None else outline_of(dataset)
+
+    @contextmanager
+    def _here(self) -> Generator[xr.Dataset | None]:
+        """Open a dataset that is here; raises ArgumentError for what is none."""
+        import xarray as xr
+
+        given: object = self.dataset
+        match given:
+            case xr.Dataset():
+                yield given
+            case xr.DataArray():
+                yield _named(given)
+            case HasResult():
+                yield None
+            case str() if given.startswith(_REFERENCES):
+                yield None
+            case str() | Path():
+                path = Path(given).expanduser()
+                if not path.exists():
+                    yield None
+                    return
+                with opened(path) as dataset:
+                    yield dataset
+            case _:
+                raise ArgumentError(
+                    "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a "
+                    f"path, got '{type(given).__name__}'.",
+                    hint=dataset_hint(given),
+                )
+
+
+def _is_array(dataset: object) -> bool:
+    return hasattr(dataset, "to_dataset")
 
 
 def _result_of(connection: Connection, job: HasResult) -> str:
@@ -176,7 +209,7 @@ def sendable(argument: str, given: Any) -> xr.Dataset:
     if not isinstance(given, xr.Dataset):
         raise ArgumentError(
             f"Argument '{argument}' must be an xarray Dataset, got '{type(given).__name__}'.",
-            hint="Write for example xr.Dataset({'t': (('y', 'x'), array)}).",
+            hint=dataset_hint(given),
         )
     return given
 
@@ -284,7 +317,6 @@ _ROOTS = ("zarr.json", ".zgroup", ".zmetadata")
 _UNKNOWN = "did not find a match"
 #: What the NetCDF library says of a file whose signature alone is right.
 _DAMAGED = "NetCDF: HDF error"
-_ELSEWHERE = "or write 'file:' in front of the path if it is the service that should read it."
 
 
 def opened(path: Path) -> xr.Dataset:
@@ -295,7 +327,7 @@ def opened(path: Path) -> xr.Dataset:
     if path.is_dir() and not any((path / name).exists() for name in _ROOTS):
         raise DatasetError(
             f"The folder '{path}' is not a Zarr store: it has no {' and no '.join(_ROOTS)}.",
-            hint=f"Name the store itself, or a NetCDF file; {_ELSEWHERE}",
+            hint="Name the store itself, or a NetCDF file.",
         )
     try:
         if path.is_dir():
@@ -306,8 +338,8 @@ def opened(path: Path) -> xr.Dataset:
             raise DatasetError(
                 f"The dataset '{path}' cannot be opened here: xarray does not know what format it "
                 "has.",
-                hint="If it should be NetCDF, it is damaged: 'ncdump -h' says more. Else open it "
-                f"with xarray and pass the dataset; {_ELSEWHERE}",
+                hint="If it should be NetCDF, it is damaged: 'ncdump -h' says more. Else convert "
+                "it with xarray: to_netcdf or to_zarr.",
             ) from error
         if _DAMAGED in str(error):
             raise DatasetError(
@@ -316,5 +348,5 @@ def opened(path: Path) -> xr.Dataset:
             ) from error
         raise DatasetError(
             f"The dataset '{path}' cannot be opened here: {error}",
-            hint=f"Open it with xarray and pass the dataset; {_ELSEWHERE}",
+            hint="Open it with xarray, and write it again with to_netcdf or to_zarr.",
         ) from error

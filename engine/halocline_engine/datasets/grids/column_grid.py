@@ -99,7 +99,7 @@ def column_grid(
 def _checked_heights(dataset: xr.Dataset, dims: ColumnDims, heights: str) -> xr.DataArray:
     if heights not in dataset.variables:
         raise FieldError(
-            f"There is no variable '{heights}', which 'heights' names.",
+            f"Variable '{heights}' (argument 'heights') is not in the dataset.",
             hint=near(heights, [str(name) for name in dataset.variables]),
         )
     variable = variable_of(dataset, heights)
@@ -191,7 +191,7 @@ def _line(dataset: xr.Dataset, dims: ColumnDims, *, periodic: bool) -> _Line:
         if _bounds(dataset, name) is not None:
             return _from_bounds(dataset, name)
     others = [*_along(dataset, dims.face), *_along(dataset, dims.centre)]
-    what = f"coordinate '{others[0]}' is none of heights" if others else "there is no coordinate"
+    what = f"coordinate '{others[0]}' does not hold heights" if others else "there is no coordinate"
     if centres:
         what = f"coordinate '{centres[0]}' has no bounds"
     raise AxisError(

@@ -125,6 +125,9 @@ def match_fields(
     variables = {field.name: fields.get(field.name, field.name) for field in used}
     roles = {f.name: _role(f, program, dataset, variables[f.name], feedback) for f in used}
     sources = [variables[name] for name, role in roles.items() if _from_dataset(role)]
+    for field in used:
+        if _from_dataset(roles[field.name]):
+            _check_dtype(field, variables[field.name], dataset[variables[field.name]].dtype)
     if not sources:
         raise FieldError(
             "Expected at least one field that is a variable of the dataset, got none.",
@@ -267,7 +270,10 @@ def _grid(
                 extra.append(str(dim))
     for dim in (*dims, *extra):
         if dim is not None and dataset.sizes[dim] == 0:
-            raise FieldError(f"Dimension '{dim}' must have at least one point, got none.")
+            raise FieldError(
+                f"Dimension '{dim}' must have at least one point, got none.",
+                hint="Select points of the dataset along it.",
+            )
     i, j, k = (1 if dim is None else dataset.sizes[dim] for dim in dims)
     return Grid(dims, (i, j, k), tuple(extra), tuple(dataset.sizes[dim] for dim in extra))
 
@@ -276,7 +282,8 @@ def _check_levels(facts: Facts, grid: Grid) -> None:
     if grid.sizes[2] < facts.min_levels:
         raise AxisError(
             f"The program needs at least {facts.min_levels} levels along K, but"
-            f" '{grid.dims[2]}' has {grid.sizes[2]}."
+            f" '{grid.dims[2]}' has {grid.sizes[2]}.",
+            hint="Use data with more levels, or a program that needs fewer.",
         )
 
 
@@ -291,7 +298,6 @@ def _existing(
     variable = variables[field.name]
     data = dataset[variable]
     dims = tuple(str(dim) for dim in data.dims)
-    _check_dtype(field, variable, data.dtype)
     _check_dims(field, variable, dims, grid)
     feeders = {source: output for output, source in feedback.items()}
     return FieldUse(

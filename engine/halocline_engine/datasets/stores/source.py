@@ -31,6 +31,7 @@ from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.census import chunk_lengths, refuse_many_chunks
 from halocline_engine.datasets.stores.netcdf import open_netcdf
 from halocline_engine.datasets.storing.opening import open_zarr
+from halocline_engine.datasets.storing.outline import ValuesNeeded
 from halocline_engine.datasets.storing.writing import store_values
 from halocline_engine.datasets.untyped import (
     XARRAY,
@@ -217,6 +218,11 @@ def open_source(dataset: xr.Dataset | str | Path | Opened) -> Opened:
             hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",
         )
     path = path.resolve()
+    if path.is_dir() and not any((path / name).exists() for name in _METADATA):
+        raise DatasetError(
+            f"The folder '{path}' is not a Zarr store: it has none of {', '.join(_METADATA)}.",
+            hint="Name the store itself, or a NetCDF file.",
+        )
     try:
         stamp = _stamp(path)
         if path.is_dir():
@@ -325,7 +331,10 @@ def array_in(source: Source, name: str) -> NDArray[Any] | None:
         return None
     variable = variable_data(source.dataset, name)
     first = (slice(0, 1),) * variable.ndim
-    parts: list[Any] = [variable[first].data for _ in range(2)]
+    try:
+        parts: list[Any] = [variable[first].data for _ in range(2)]
+    except ValuesNeeded:
+        return None
     if not all(type(part) is np.ndarray and part.size for part in parts):
         return None
     one, other = (part.__array_interface__["data"] for part in parts)

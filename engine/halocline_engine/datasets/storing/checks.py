@@ -40,7 +40,7 @@ def check_storable(dataset: xr.Dataset, refuse: Refuse) -> None:
         what = _named(dataset, name)
         if not isinstance(name, str) or not storable(name):
             raise refuse(
-                f"{what} cannot be stored, as its name is no name of an array in a store.",
+                f"{what} cannot be stored, as its name is not a valid array name.",
                 hint=_RENAME,
             )
         _check_type(what, variable, refuse)

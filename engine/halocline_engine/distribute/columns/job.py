@@ -131,7 +131,7 @@ def check_column(request: ColumnRequest, opened: Opened) -> CheckedColumn:
     check_result_names(list(places), {str(name) for name in taken})
     read = [variables[field.name] for field in program.fields if field.name in variables]
     complete = cast("Any", dataset).assign_coords(dict(grid.coordinates))
-    return CheckedColumn(
+    checked = CheckedColumn(
         request=request,
         opened=replace(opened, dataset=complete),
         grid=grid,
@@ -142,6 +142,8 @@ def check_column(request: ColumnRequest, opened: Opened) -> CheckedColumn:
         scalars=scalars_of(program, {s.name: request.scalars[s.name] for s in program.scalars}),
         bands=bands,
     )
+    _wished(checked)
+    return checked
 
 
 def _lowered(
@@ -167,7 +169,7 @@ def _chosen(request: ColumnRequest, dataset: xr.Dataset, syntax: ColumnSyntax) -
     for variable in request.fields.values():
         if variable not in there:
             raise FieldError(
-                f"There is no variable '{variable}', which 'fields' names.",
+                f"Variable '{variable}' (argument 'fields') is not in the dataset.",
                 hint=near(variable, there),
             )
     outputs = {output.name for output in syntax.outputs}

@@ -25,7 +25,7 @@ import distributed
 from dask import config as dask_config
 from distributed.system import MEMORY_LIMIT
 
-from halocline_engine.backends.registry import AUTO, resolve
+from halocline_engine.backends.registry import AUTO, named, resolve
 from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
 from halocline_engine.control.stoppage import ending_stopped
 from halocline_engine.device.memory.idle import DEVICE_USE
@@ -148,6 +148,7 @@ class ClusterPool:
 
         For cuda, workers without a device are left out from then on.
         """
+        target = named(target)
         chosen = resolve(target) if target != AUTO else HOST_TARGET
         if target not in (AUTO, DEVICE_TARGET):
             return chosen

@@ -182,8 +182,6 @@ def check_wanted(sizes: Mapping[str, int], dim: str, wanted: Mapping[str, int]) 
                 f"Argument 'chunks' must name dimensions of the systems, got '{name}'.",
                 hint=f"There are {known}." if known else "There is one system only.",
             )
-        if size < 1:
-            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
         if name == dim and size < sizes[dim]:
             raise ArgumentError(
                 f"Dimension '{dim}' is that of the rows, and a block has all of them, but 'chunks'"

@@ -12,7 +12,7 @@ from halocline_engine.distribute.modes.pace import is_resident_faster
 from halocline_engine.distribute.modes.plan_events import host_inputs, results_on_device
 from halocline_engine.distribute.resident.plan import Choice, ResidentPlan, plan_resident
 from halocline_engine.distribute.stencils.demand import Demand, Supply
-from halocline_engine.distribute.stencils.plan import check_sizes, shown_bytes
+from halocline_engine.distribute.stencils.plan import shown_bytes
 from halocline_engine.distribute.stencils.request import Checked
 from halocline_engine.errors import ArgumentError, CapacityError
 
@@ -66,7 +66,6 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
         copied=supply.remote or request.every is not None or request.workspace is not None,
         on_device=stays and not host_inputs(checked),
     )
-    check_sizes(demand)
     plan = plan_resident(demand, supply)
     workers = f"{supply.workers} worker{'s' if supply.workers > 1 else ''}"
     steps = f"{request.steps} step{'s' if request.steps > 1 else ''}"

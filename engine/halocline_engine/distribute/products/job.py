@@ -47,7 +47,7 @@ from halocline_engine.errors import ArgumentError, CapacityError, InternalError
 from halocline_engine.kernels.matmul.problem import CUTS
 from halocline_engine.kernels.matmul.workspace import total_type
 
-__all__ = ["ProductRequest", "run_product"]
+__all__ = ["ProductRequest", "check_chunks", "run_product"]
 
 #: Bytes of a chunk of the result, at most if it can be divided so far; a file is made of one piece,
 #: by one thread, and the last tile of a product shall keep all threads busy.
@@ -93,7 +93,6 @@ def run_product(
 
     Raises `ArgumentError`, `CapacityError` or `OutputError` before anything is read or written.
     """
-    _check_chunks(request.product, request.chunks)
     cut = cut_product(request.product, CUTS[target])
     made = _made(request, cut)
     in_store = request.output is not None or (pool.remote and not pool.reaches_memory)
@@ -390,8 +389,9 @@ def _reason(request: ProductRequest, panels: Panels) -> str:
     return f"{kept}, {read} bytes are read at most"
 
 
-def _check_chunks(product: Product, chunks: Mapping[str, int]) -> None:
-    for name, size in chunks.items():
+def check_chunks(product: Product, chunks: Mapping[str, int]) -> None:
+    """Raise `ArgumentError` for chunks along other dimensions than those of the result."""
+    for name in chunks:
         if name == product.inner:
             raise ArgumentError(
                 f"Dimension '{name}' is summed over in fixed pieces, but 'chunks' names it.",
@@ -403,5 +403,3 @@ def _check_chunks(product: Product, chunks: Mapping[str, int]) -> None:
                 f"Argument 'chunks' must name dimensions of the product, got '{name}'.",
                 hint=f"There are {known}." if known else "There is none.",
             )
-        if size < 1:
-            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")

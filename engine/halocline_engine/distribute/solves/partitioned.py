@@ -53,7 +53,7 @@ from halocline_engine.distribute.solves.resident import (
     resident_job,
     stay,
 )
-from halocline_engine.errors import ArgumentError, CapacityError
+from halocline_engine.errors import CapacityError
 from halocline_engine.kernels.tridiagonal.pieces import PIECE, Pieces, cut_rows
 
 __all__ = ["solve_job"]
@@ -112,10 +112,6 @@ def _spread(checked: CheckedBanded, pieces: Pieces, pool: Pool) -> bool:
     request = checked.request
     wanted = request.chunks.get(request.dim)
     if wanted is not None:
-        if wanted < 1:
-            raise ArgumentError(
-                f"Argument 'chunks' must be at least 1 along '{request.dim}', got {wanted}."
-            )
         return -(-wanted // pieces.size) < pieces.count
     if chunks_of(checked).get(request.dim, pieces.rows) < pieces.rows:
         return True

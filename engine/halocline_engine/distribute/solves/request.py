@@ -23,6 +23,7 @@ from halocline_engine.distribute.jobs.blocking import (
     Cut,
     batch_memory,
     check_reading,
+    check_wanted,
     cut_batch,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
@@ -157,6 +158,7 @@ def check_banded(request: BandedRequest, opened: Opened) -> CheckedBanded:
     found = bands_of(opened, dict[str, str](arguments), request.dim)
     sizes = sizes_of(opened, found[-1], request.dim, periodic=request.periodic)
     dtype = opened.dataset[found[-1].name].dtype.name
+    check_wanted(sizes, request.dim, {**request.chunks, request.dim: sizes[request.dim]})
     return CheckedBanded(request, opened, tuple(found), sizes, dtype)
 
 
@@ -402,15 +404,13 @@ def _cells(checked: CheckedTree, pool: Pool) -> int:
     """Return how many cells a block has."""
     sizes, samples = checked.ragged.sizes, checked.ragged.samples
     count, total = max(1, len(sizes)), int(sizes.sum())
-    for name, size in checked.request.chunks.items():
+    for name in checked.request.chunks:
         if name != checked.ragged.rows:
             raise ArgumentError(
                 f"Argument 'chunks' must give a number of cells, by '{checked.ragged.rows}', got"
                 f" '{name}'.",
                 hint=f"The nodes along '{samples}' go with their cells." if name == samples else "",
             )
-        if size < 1:
-            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
     mean = max(1.0, total / count)
     share = -(-count // (TASKS_PER_WORKER * pool.workers))
     usual = max(1, min(int(_NODES_A_BLOCK / mean), max(share, int(_NODES_A_CHUNK / mean))))
@@ -470,7 +470,7 @@ def _variable(opened: Opened, argument: str, name: str) -> Any:
     text(argument, name, "the name of a variable")
     if name not in opened.dataset.variables:
         raise FieldError(
-            f"There is no variable '{name}', which '{argument}' names.",
+            f"Variable '{name}' (argument '{argument}') is not in the dataset.",
             hint=near(name, [str(known) for known in opened.dataset.variables]),
         )
     return variable_of(opened.dataset, name)

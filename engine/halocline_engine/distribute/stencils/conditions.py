@@ -25,7 +25,7 @@ def lines_of(
     uses: Sequence[FieldUse],
     reaches: Sequence[Reaches],
 ) -> tuple[Line, Line, Line]:
-    """Return the axes with their boundaries; raises `BoundaryError` for one that has no sense.
+    """Return the axes with their boundaries; raises `BoundaryError` for an invalid one.
 
     `boundary` maps a dimension of I, J or K to a rule for both ends, or to
     {"low": rule, "high": rule}; an end that is not named is "none".
@@ -47,7 +47,7 @@ def lines_of(
 def _sides(dim: str, spec: Any, grid: Grid) -> tuple[Side, Side]:
     if dim in grid.extra:
         raise BoundaryError(
-            f"Dimension '{dim}' is looped over, so it takes no boundary.",
+            f"Dimension '{dim}' is not a stencil axis; it takes no boundary.",
             hint=f"The axes are {_known(grid)}. If '{dim}' is one, say which with axes={{...}}.",
         )
     if dim not in grid.dims:
@@ -102,7 +102,8 @@ def _check_type(dim: str, use: FieldUse, side: Side) -> None:
     if side.kind is Kind.CONSTANT and as_held(side.value, dtype) is None:
         raise BoundaryError(
             f"Field '{use.name}' is {use.dtype}, which has no value {written(side.value)} for"
-            f" the boundary of '{dim}'."
+            f" the boundary of '{dim}'.",
+            hint="Use 'edge', or a number that the type has.",
         )
 
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from halocline_engine.analysis.named import near
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.overlap import points_of, same_point, share
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.grid.regions import regions_of
+from halocline_engine.errors import ArgumentError
 from halocline_engine.schedule.traversal.column import visits
 from halocline_engine.schedule.traversal.column_model import (
     Reads,
@@ -34,6 +36,7 @@ __all__ = [
     "BlockGrid",
     "Order",
     "arrange",
+    "check_sizes",
     "choose_order",
     "fetched_chunks",
     "has_idle",
@@ -87,6 +90,30 @@ class BlockGrid:
     def work(self, along: int) -> Work:
         """Return the work for columns whose rows follow each other along an axis."""
         return Work(self.unit, Reads(self.reads[along], self.reads[1 - along]), self.active)
+
+
+def check_sizes(layout: Layout, block: Mapping[str, int]) -> None:
+    """Raise `ArgumentError` where a block that the caller wants cannot be."""
+    grid = layout.grid
+    for dim, size in block.items():
+        known = [name for name in (*grid.dims, *grid.extra) if name is not None]
+        if dim not in known:
+            raise ArgumentError(
+                f"Argument 'chunks' must name dimensions of the fields, got '{dim}'.",
+                hint=near(dim, known),
+            )
+        if dim == grid.dims[2] and size < grid.sizes[2]:
+            raise ArgumentError(
+                f"Dimension '{dim}' is the axis K, which is never split, but 'chunks' gives it"
+                f" {size} of {grid.sizes[2]} levels.",
+                hint="Leave it out.",
+            )
+        if layout.named and dim == grid.dims[0] and size < grid.sizes[0]:
+            raise ArgumentError(
+                f"Tables name points anywhere along '{dim}', so a block has all of them, but"
+                f" 'chunks' gives it {size} of {grid.sizes[0]}.",
+                hint="Leave it out, and cut other dimensions.",
+            )
 
 
 def choose_order(name: str, grid: BlockGrid, cache: int) -> Order:

@@ -26,13 +26,12 @@ from halocline_engine.distribute.stencils.order import Order
 from halocline_engine.distribute.stencils.pace import PROGRESS, Pace
 from halocline_engine.distribute.stencils.visit import VisitPlan, visit
 from halocline_engine.distribute.transports.base import staging_bytes
-from halocline_engine.errors import ArgumentError, CapacityError
+from halocline_engine.errors import CapacityError
 
 __all__ = [
     "PASS_CHUNK",
     "RESULT_CHUNK",
     "Plan",
-    "check_sizes",
     "chunks_for",
     "make_plan",
     "shown_bytes",
@@ -99,7 +98,6 @@ class _Cut:
 
 def make_plan(demand: Demand, supply: Supply) -> Plan:
     """Return the cheapest plan that fits; raises `CapacityError` with numbers where none does."""
-    check_sizes(demand)
     steps, cut = _cheapest(demand, supply)
     grid = cut.layout.grid
     plan = Plan(
@@ -234,32 +232,6 @@ def _largest_divisor(number: int) -> int:
     (6, 1)
     """
     return next(number // p for p in range(2, number + 1) if number % p == 0)
-
-
-def check_sizes(demand: Demand) -> None:
-    """Raise `ArgumentError` where a block that the caller wants cannot be."""
-    grid = demand.layout.grid
-    for dim, size in demand.block.items():
-        known = [name for name in (*grid.dims, *grid.extra) if name is not None]
-        if dim not in known:
-            raise ArgumentError(
-                f"Argument 'chunks' must name dimensions of the fields, got '{dim}'.",
-                hint=f"There are {', '.join(repr(name) for name in known)}.",
-            )
-        if size < 1:
-            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{dim}', got {size}.")
-        if dim == grid.dims[2] and size < grid.sizes[2]:
-            raise ArgumentError(
-                f"Dimension '{dim}' is the axis K, which is never split, but 'chunks' gives it"
-                f" {size} of {grid.sizes[2]} levels.",
-                hint="Leave it out.",
-            )
-        if demand.layout.named and dim == grid.dims[0] and size < grid.sizes[0]:
-            raise ArgumentError(
-                f"Tables name points anywhere along '{dim}', so a block has all of them, but"
-                f" 'chunks' gives it {size} of {grid.sizes[0]}.",
-                hint="Leave it out, and cut other dimensions.",
-            )
 
 
 def _candidates(demand: Demand) -> Iterator[int]:

@@ -29,6 +29,7 @@ from halocline_engine.distribute.jobs.outputs import check_output, check_workspa
 from halocline_engine.distribute.jobs.snapshots import STEP
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.memory import Temporaries
+from halocline_engine.distribute.stencils.order import check_sizes
 from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
@@ -80,7 +81,7 @@ class Checked:
 
 
 def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
-    """Return the request with all names resolved; raises a `RequestError` where it has no sense.
+    """Return the request with all names resolved; raises a `RequestError` where it is invalid.
 
     Reads no values but those of tables, and writes nothing.
     """
@@ -105,6 +106,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     _check_until(request.until, match)
     _check_every(request, match, opened.dataset)
     layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
+    check_sizes(layout, request.chunks)
     return Checked(request, opened, compiled, match, layout, scalars)
 
 

@@ -36,7 +36,7 @@ class Until:
 
 
 def until_of(given: object) -> Until | None:
-    """Return the argument `until`; raises `ArgumentError` where it has no sense."""
+    """Return the argument `until`; raises `ArgumentError` where it is invalid."""
     if given is None:
         return None
     if not isinstance(given, Mapping) or not {"field", "below"} <= set(cast(Any, given)):

@@ -74,9 +74,9 @@ class ExchangeRequest:
 def names_moved(exchange: Exchange, chunks: Mapping[str, int]) -> bool:
     """Whether chunks are asked for along dimensions that do not stay as they are, or of values.
 
-    Raises `ArgumentError` for those that do not exist or are empty.
+    Raises `ArgumentError` for those that do not exist.
     """
-    for name, size in chunks.items():
+    for name in chunks:
         if name not in exchange.cuttable:
             known = ", ".join(repr(dim) for dim in exchange.cuttable)
             raise ArgumentError(
@@ -84,8 +84,6 @@ def names_moved(exchange: Exchange, chunks: Mapping[str, int]) -> bool:
                 f" got '{name}'.",
                 hint=f"There are {known}.",
             )
-        if size < 1:
-            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
     return not {*chunks} <= {*exchange.layout.batch}
 
 

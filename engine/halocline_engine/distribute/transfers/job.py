@@ -169,6 +169,10 @@ class Request:
     output: Path | None
     what: str
 
+    def __post_init__(self) -> None:
+        """Raise `ArgumentError` for chunks along other dimensions than those of blocks."""
+        _check_chunks(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChangeWork:
@@ -232,7 +236,6 @@ def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
     """
     for change in request.changes:
         check_storable(change.dtype, change.variables[0], request.output)
-    _check_chunks(request)
     blocks: list[Block] = []
     outputs: list[Output] = []
     largest = 0
@@ -286,15 +289,13 @@ def check_storable(dtype: str, name: str, output: Path | None) -> None:
 
 def _check_chunks(request: Request) -> None:
     batch = dict.fromkeys(itertools.chain(*(change.batch for change in request.changes)))
-    for name, size in request.chunks.items():
+    for name in request.chunks:
         if name not in batch:
             known = ", ".join(repr(dim) for dim in batch)
             raise ArgumentError(
                 f"Argument 'chunks' must name dimensions that stay as they are, got '{name}'.",
                 hint=f"There are {known}." if known else "There is none.",
             )
-        if size < 1:
-            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
 
 
 def _block(request: Request, change: Change, pool: Pool) -> tuple[dict[str, int], int]:

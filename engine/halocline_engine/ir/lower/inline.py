@@ -16,6 +16,7 @@ from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
 from halocline_engine.ir.functions import FUNCTIONS
+from halocline_engine.ir.lower.naming.elsewhere import hint_of_attribute, hint_of_call
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold
 from halocline_engine.ir.lower.naming.members import Level
 from halocline_engine.ir.lower.naming.names import Names, literal, nearest, starred
@@ -280,7 +281,8 @@ class Inliner:
         name, place = call.function, call.place
         if name.split(".")[0] in scope.renames and name not in _BUILTINS:
             message = f"'{name}' is not a function."
-            hint = "Write '[...]' for an offset, '*' for a product."
+            hint = hint_of_call(name, of_field=True)
+            hint = hint or "Write '[...]' for an offset, '*' for a product."
             raise fault(SyntaxRuleError, place, "calls", message, hint)
         function = self._names.function(name, scope.imports, place)
         if function is not None:
@@ -377,7 +379,7 @@ def _unknown_function(call: Apply, names: Names, scope: Scope) -> NameRuleError:
         return names.unknown(name, place, (), "")
     message = f"The function '{name}' is unknown."
     bare = name.rsplit(".", maxsplit=1)[-1]
-    hint = f"Write '{bare}(...)'." if bare in _BUILTINS else ""
+    hint = f"Write '{bare}(...)'." if bare in _BUILTINS else hint_of_call(name)
     hint = (
         hint or nearest(bare, [*_BUILTINS, *names.all(), *scope.imports]) or starred(names.foreign)
     )
@@ -459,7 +461,7 @@ def _attribute(field: Term, names: Sequence[str], place: Place) -> Term:
             return Apply(".T", (field,), (), place)
         case _:
             message = f"A field has no attribute '{names[0]}'."
-            hint = "Write 'q.A[n]' for a component."
+            hint = hint_of_attribute(names[0]) or "Write 'q.A[n]' for a component."
             raise fault(SyntaxRuleError, place, "expressions", message, hint)
 
 

@@ -140,7 +140,7 @@ def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Va
         hint = "Write its level: 'K[1]' is 1, 'K[-1]' is -1; or give it as an external."
         raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
     if isinstance(term, Infix | Prefix) and _is_of_some(term, own):
-        message = "A bound that only a run knows is an argument by itself, but this is computed."
+        message = "A bound of a run must be a parameter by itself, but this one is computed."
         hint = (
             "Pass the level as an argument, or write 'if K < n + 1:' in an interval of all levels."
         )

@@ -10,6 +10,7 @@ from halocline_engine.errors import ArgumentError, LimitError, ProgramError, Syn
 from halocline_engine.ir.lower.elements.tables import check_gathers
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.intervals import bounds_of, check_order, read_interval
+from halocline_engine.ir.lower.naming.elsewhere import hint_without_stencil
 from halocline_engine.ir.lower.naming.names import MissingExternal, Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
@@ -104,15 +105,16 @@ def _choose(syntax: Syntax, name: str | None) -> Stencil:
     if not stencils:
         places = [d.place for d in syntax.definitions if isinstance(d, Function | Broken)]
         message = "The text holds no stencil: no 'def' has a 'with computation(...)' block."
-        hint = "Write 'with computation(PARALLEL), interval(...):' in the body of a 'def'."
+        hint = hint_without_stencil(syntax.text)
         where = places[-1] if places else START
         raise fault(SyntaxRuleError, where, "computations", message, hint)
     if name is None and len(stencils) > 1:
         message = f"The text holds {len(stencils)} stencils, so one must be chosen: {listed}."
         raise ArgumentError(message, hint="Pass its name as 'stencil_name'.")
     if name is not None and name not in stencils:
-        message = f"The text holds no stencil '{name}', but {listed}."
-        raise ArgumentError(message, hint=nearest(name, stencils))
+        message = f"The text holds no stencil '{name}'; it has {listed}."
+        hint = nearest(name, stencils) or "Name one that the text holds, or leave it out."
+        raise ArgumentError(message, hint=hint)
     chosen = stencils[name] if name is not None else next(iter(stencils.values()))
     if isinstance(chosen, Broken):
         raise copy(chosen.error)

@@ -143,6 +143,9 @@ def _add(symbols: Symbols, argument: Argument, names: Names, inliner: Inliner) -
     if argument.annotation is None:
         message = f"The parameter '{argument.name}' has no type."
         hint = "Write 'q: Field[np.float64]' for a field or 'c: float' for a scalar."
+        if argument.name in ("self", "cls"):
+            message = f"A stencil is a function, but the parameter '{argument.name}' is a method's."
+            hint = "Leave it out; what it would give are scalar parameters or externals."
         raise fault(TypeRuleError, argument.place, "parameters", message, hint)
     kind = read_type(argument.annotation, names)
     if isinstance(kind, FieldType) and kind.shape:

@@ -25,6 +25,7 @@ from halocline_engine.ir.lower.elements.tables import (
     no_column,
     slots_of,
 )
+from halocline_engine.ir.lower.naming.elsewhere import hint_of_attribute
 from halocline_engine.ir.lower.naming.names import Names, nearest
 from halocline_engine.ir.lower.naming.scope import CONSTANTS, REDUCTIONS
 from halocline_engine.ir.lower.symbols import Symbols
@@ -295,6 +296,9 @@ class Terms:
     def _apply(self, term: Apply) -> Expr:
         if term.function in REDUCTIONS:
             return self._reduced(term)
+        if term.function == ".T":
+            message = "A field without data dimensions has no attribute 'T'."
+            raise fault(SyntaxRuleError, term.place, "expressions", message, hint_of_attribute("T"))
         arguments = tuple(self.expression(argument) for argument in term.arguments)
         target = self.names.casts.get(term.function)
         if target is None:

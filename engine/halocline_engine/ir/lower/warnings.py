@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from halocline_engine.ir.nodes import Expr
+from halocline_engine.ir.nodes import Expr, Number
 from halocline_engine.ir.types import DType
 from halocline_engine.language.source import Place
 from halocline_engine.program_warning import ProgramWarning
@@ -28,16 +28,33 @@ def of_integers(
 
 
 def of_truncation(
-    name: str, dtype: DType, value: Expr, untyped: Mapping[str, Place], place: Place
+    name: str,
+    dtype: DType,
+    value: Expr,
+    untyped: Mapping[str, Place],
+    place: Place,
+    *,
+    is_field: bool,
 ) -> Iterator[ProgramWarning]:
-    """Warn where a value loses its fraction, as the first one of the temporary is an integer."""
-    if name not in untyped or not dtype.is_integer or not value.dtype.is_float:
+    """Warn where a value loses its fraction in a field, or in a temporary with a whole first value.
+
+    Whole numbers of the text lose nothing.
+    """
+    if not dtype.is_integer or not value.dtype.is_float or _is_whole(value):
         return
-    yield ProgramWarning(
-        f"'{name}' is {dtype.value}, as is its first value on line {untyped[name].line}, so this"
-        " one loses its fraction.",
-        hint=f"Write the first value with a point, or declare the type: '{name}: float64 = 0'.",
-        rule="truncation",
-        line=place.line,
-        column=place.column,
-    )
+    if is_field:
+        reason = f"Field '{name}' is {dtype.value}, so this value loses its fraction."
+        hint = f"Write '{dtype.value}(...)' if that is meant, or give the field a type of floats."
+    elif name in untyped:
+        reason = (
+            f"'{name}' is {dtype.value}, as is its first value on line {untyped[name].line}, so "
+            "this one loses its fraction."
+        )
+        hint = f"Write the first value with a point, or declare the type: '{name}: float64 = 0'."
+    else:
+        return
+    yield ProgramWarning(reason, hint=hint, rule="truncation", line=place.line, column=place.column)
+
+
+def _is_whole(value: Expr) -> bool:
+    return isinstance(value, Number) and float(value.value).is_integer()

@@ -77,6 +77,8 @@ def program_source(program: ProgramLike) -> Source:
     A `str` with a line break is text; any other `str`, and a `Path`, is a `.py` file to read. A
     function is collected as the module says. Raises SourceError where none of this works.
     """
+    if isinstance(program, str) and not program.strip():
+        raise SourceError(f"{_FORMS}, got empty text.", hint=_PASS)
     if isinstance(program, str) and "\n" in program:
         return Source(program, None, ())
     if isinstance(program, str | Path):
@@ -132,18 +134,27 @@ def used_externals(
     found: dict[str, Any] = {}
     for one in sorted(uses.names & externals.keys()):
         given = externals[one]
-        if one not in uses.imported and (one in LANGUAGE or _is_function(given)):
-            continue  # the language, or the text, says what it is
+        if one in LANGUAGE and one not in uses.imported:
+            continue  # the language says what it is
         read = sorted({path[0] for root, path in uses.attributes if root == one})
-        if not read or isinstance(given, Mapping):
-            found[one] = given
+        if not read or isinstance(given, Mapping) or _is_function(given):
+            found[one] = _named(given, source)
             continue
         members = {attribute: _member(given, attribute) for attribute in read}
-        plain = {
-            key: each.value if isinstance(each, Enum) else each for key, each in members.items()
+        found[one] = {
+            key: _named(each, source) for key, each in members.items() if each is not None
         }
-        found[one] = {key: each for key, each in plain.items() if not callable(each)}
     return found
+
+
+def _named(value: Any, source: Source) -> Any:
+    """Return what stands for a value: the number of an Enum, and the name of a function."""
+    if isinstance(value, Enum):
+        return value.value
+    if not _is_function(value):
+        return value
+    function = plain_function(value)
+    return {"function": source.renamed.get(function, function.__name__)}
 
 
 def _called(uses: Uses, used: Mapping[str, object]) -> Iterator[FunctionType]:
@@ -239,11 +250,13 @@ def with_place(error: _Error, source: Source) -> _Error:
     return error
 
 
+_FORMS = "A program must be text with line breaks, a '.py' file or a function"
+_PASS = "Pass the text of a program, the path of a '.py' file that is here, or the function itself."
+
+
 def _file(path: Path) -> Source:
     if path.suffix != ".py":
-        raise SourceError(
-            f"A program must be text with line breaks, a '.py' file or a function, got '{path}'."
-        )
+        raise SourceError(f"{_FORMS}, got '{path}'.", hint=_PASS)
     try:
         text = path.read_text("utf-8")
     except OSError as error:

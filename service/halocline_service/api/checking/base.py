@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 
 import anyio.to_thread
 
+from halocline_service.api.checking.fitting import Datasets, fitted
 from halocline_service.api.checking.inputs import JsonObject, checked
 
 __all__ = ["CheckHere", "Checks"]
@@ -35,6 +36,12 @@ class Checks(Protocol):
         """Return the outcome of `checked`. Raises a problem where a limit is met."""
         ...
 
+    async def fit(
+        self, owner: str, process: str, inputs: Mapping[str, Any], datasets: Datasets
+    ) -> JsonObject:
+        """Return the outcome of `fitted`; empty where a limit is met, which says nothing."""
+        ...
+
 
 class CheckHere:
     """Checks in a thread of this process, without limits: for tests and documents."""
@@ -60,3 +67,13 @@ class CheckHere:
     ) -> JsonObject:
         """Return the outcome of `checked`."""
         return await anyio.to_thread.run_sync(lambda: checked(process, inputs, facts=facts))
+
+    async def fit(
+        self,
+        owner: str,  # noqa: ARG002
+        process: str,
+        inputs: Mapping[str, Any],
+        datasets: Datasets,
+    ) -> JsonObject:
+        """Return the outcome of `fitted`."""
+        return await anyio.to_thread.run_sync(fitted, process, inputs, datasets)

@@ -17,6 +17,7 @@ import psutil
 import structlog
 
 from halocline_service import logs
+from halocline_service.api.checking import fitting
 from halocline_service.api.checking.inputs import JsonObject, checked
 from halocline_service.lifetime import end_with
 
@@ -51,7 +52,10 @@ def _outcome(line: bytes) -> JsonObject:
     """Return the outcome of a request; `limit` names one that was met, `fault` is one of ours."""
     try:
         request = json.loads(line)
-        return checked(request["process"], request["inputs"], facts=request["facts"])
+        asked = (request["process"], request["inputs"])
+        if "datasets" in request:
+            return fitting.fitted(*asked, request["datasets"])
+        return checked(*asked, facts=request["facts"])
     except MemoryError:
         return {"limit": "memory"}
     except RecursionError:
@@ -85,6 +89,7 @@ def _warm() -> None:
     text = "def f(a: Field[float]):\n    with computation(PARALLEL), interval(...):\n        a = a"
     checked("stencil", {"program": text, "dataset": "-"}, facts=True)
     checked("column", {"expression": "a", "dataset": "-"}, facts=True)
+    fitting.warm()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from halocline_service.processes.describe import resolved_schema
 from halocline_service.processes.plan import PlanInputs
 from halocline_service.processes.table import PROCESSES
 
-__all__ = ["JsonObject", "checked"]
+__all__ = ["JsonObject", "checked", "refusal_of"]
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -36,10 +36,8 @@ def checked(process_id: str, given: Mapping[str, Any], *, facts: bool) -> JsonOb
             "inputs": inputs.model_dump(mode="json", exclude_unset=True),
             "references": inputs.references() if isinstance(inputs, ReadingInputs) else {},
         }
-    except ProblemError as problem:
-        outcome = {"problem": _plain(problem)}
-    except HaloclineError as error:
-        outcome = {"problem": _plain(problem_of(error))}
+    except (ProblemError, HaloclineError) as error:
+        outcome = refusal_of(error)
     if facts:
         outcome["program"] = _facts(process, given)
     return outcome
@@ -59,6 +57,11 @@ def _checked(process: Process, inputs: Mapping[str, Any]) -> Inputs:
     planned = _checked(PROCESSES[model.process], model.inputs)
     plain = planned.model_dump(mode="json", exclude_unset=True)
     return model.model_copy(update={"inputs": plain})
+
+
+def refusal_of(error: ProblemError | HaloclineError) -> JsonObject:
+    """Return the outcome of a check that an error ended."""
+    return {"problem": _plain(error if isinstance(error, ProblemError) else problem_of(error))}
 
 
 def _facts(process: Process, given: Mapping[str, Any]) -> Mapping[str, Any] | None:

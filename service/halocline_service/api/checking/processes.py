@@ -18,6 +18,7 @@ from typing import Any, Self, cast
 
 import structlog
 
+from halocline_service.api.checking.fitting import Datasets
 from halocline_service.api.checking.inputs import JsonObject
 from halocline_service.api.problems import ProblemError
 
@@ -71,17 +72,31 @@ class CheckProcesses:
     ) -> JsonObject:
         """Return the outcome of `checked`. Raises a problem where a limit is met."""
         request = {"process": process, "inputs": inputs, "facts": facts}
-        line = json.dumps(request).encode() + b"\n"
-        await self._turns.take(owner)
-        try:
-            outcome = await self._answered(line)
-        finally:
-            self._turns.give_back(owner)
+        outcome = await self._asked(owner, request)
         if "limit" in outcome:
             raise _too_hard(str(outcome["limit"]), self._seconds)
         if "fault" in outcome:
             raise RuntimeError("A check failed; the log of its process has the details.")
         return outcome
+
+    async def fit(
+        self, owner: str, process: str, inputs: Mapping[str, Any], datasets: Datasets
+    ) -> JsonObject:
+        """Return the outcome of `fitted`; empty where a limit is met, which says nothing.
+
+        A job may take longer than a check, and says then what is wrong.
+        """
+        request = {"process": process, "inputs": inputs, "datasets": datasets}
+        outcome = await self._asked(owner, request)
+        return outcome if "problem" in outcome else {}
+
+    async def _asked(self, owner: str, request: Mapping[str, Any]) -> JsonObject:
+        line = json.dumps(request).encode() + b"\n"
+        await self._turns.take(owner)
+        try:
+            return await self._answered(line)
+        finally:
+            self._turns.give_back(owner)
 
     async def _answered(self, line: bytes) -> JsonObject:
         """Return the outcome; where something else ended the process, another one is asked."""

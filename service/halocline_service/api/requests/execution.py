@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import anyio.to_thread
 
@@ -16,6 +17,7 @@ from halocline_service.api.requests.context import Context
 from halocline_service.api.schemas import Execute
 from halocline_service.datasets.addresses import localised
 from halocline_service.datasets.references import no_upload
+from halocline_service.datasets.wording import Wording, wording_of
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.jobs.states import FINAL
 from halocline_service.processes.base import Process, ReadingInputs
@@ -108,8 +110,12 @@ async def request_of(
     outcome: JsonObject,
     *,
     without: Sequence[str] = (),
+    outlines: Mapping[str, JsonObject] = MappingProxyType({}),
 ) -> ExecutionRequest:
-    """Return the request whose inputs were checked. Raises a problem or an engine error."""
+    """Return the request whose inputs were checked, with their datasets as far as these are there.
+
+    `outlines` stand for datasets that are still to be sent. Raises a problem or an engine error.
+    """
     if "problem" in outcome:
         raise ProblemError(**outcome["problem"])
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
@@ -117,17 +123,46 @@ async def request_of(
         if name not in process.outputs:
             raise _no_output(process, name)
     references: dict[str, str] = outcome["references"]
-    named = [given for name, given in references.items() if name not in without]
-    await anyio.to_thread.run_sync(_resolve, here, named, owner)
+    named = {name: given for name, given in references.items() if name not in without}
+    places = await anyio.to_thread.run_sync(_resolve, here, named, owner)
+    datasets = {**places, **outlines}
+    if references and references.keys() <= datasets.keys():
+        await _fit(here, process, outcome["inputs"], named, datasets, owner)
     labels = tuple(dict.fromkeys(body.labels))
     is_raw = body.response == "raw"
     inputs = outcome["inputs"]
     return ExecutionRequest(process, inputs, references, wanted, is_raw, body.job_name, labels)
 
 
-def _resolve(here: Context, references: Sequence[str], owner: str) -> None:
-    for reference in references:
-        here.resolver.resolve(reference, owner=owner)
+def _resolve(here: Context, references: Mapping[str, str], owner: str) -> dict[str, JsonObject]:
+    """Return the places of datasets by input, for a check. Raises an engine error."""
+    largest = here.settings.chunk_bytes
+    places = {
+        name: here.resolver.resolve(reference, owner=owner)
+        for name, reference in references.items()
+    }
+    return {name: {"place": str(at), "largest_chunk": largest} for name, at in places.items()}
+
+
+async def _fit(
+    here: Context,
+    process: Process,
+    inputs: JsonObject,
+    references: Mapping[str, str],
+    datasets: Mapping[str, JsonObject],
+    owner: str,
+) -> None:
+    """Raise a problem where inputs do not fit their datasets."""
+    fit = await here.checks.fit(owner, process.id, inputs, datasets)
+    if "problem" in fit:
+        wording = await anyio.to_thread.run_sync(_wording, here, references, owner)
+        problem = fit["problem"]
+        told = {name: wording.told(problem[name]) for name in ("detail", "hint")}
+        raise ProblemError(**problem | told)
+
+
+def _wording(here: Context, references: Mapping[str, str], owner: str) -> Wording:
+    return wording_of(references, here.resolver, root=here.layout.root, owner=owner)
 
 
 def _no_output(process: Process, name: str) -> ProblemError:

@@ -27,7 +27,7 @@ def refuse_in_use(here: Context, reference: str, *, owner: str) -> None:
             raise ProblemError(
                 "in-use",
                 f"'{reference}' cannot be deleted: job '{job.id}' reads it.",
-                hint=f"Wait for the job to end, or dismiss it with DELETE /jobs/{job.id}.",
+                hint="Wait for the job to end, or dismiss it with DELETE /jobs/{id}.",
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from halocline_engine.interface.words import Interface
 from halocline_service.api.problems import problem_body, stored_problem
 from halocline_service.api.schemas import Link, StatusInfo, timestamp
 from halocline_service.jobs.job import JobEvent, JobSummary
@@ -14,8 +15,8 @@ __all__ = ["event_line", "exception", "status_info"]
 _RESULTS = "http://www.opengis.net/def/rel/ogc/1.0/results"
 
 
-def status_info(job: JobSummary, base: str) -> StatusInfo:
-    """Write a job as OGC's statusInfo; `base` is the API's URL."""
+def status_info(job: JobSummary, base: str, interface: Interface = Interface.JSON) -> StatusInfo:
+    """Write a job as OGC's statusInfo; `base` is the API's URL, `interface` the reader's."""
     created, updated = timestamp(job.created), timestamp(job.updated)
     assert created is not None
     assert updated is not None
@@ -33,14 +34,18 @@ def status_info(job: JobSummary, base: str) -> StatusInfo:
         started=timestamp(job.started),
         finished=timestamp(job.finished),
         updated=updated,
-        exception=exception(job, base),
+        exception=exception(job, base, interface),
         links=_links(job, f"{base}/jobs/{job.id}"),
     )
 
 
-def exception(job: JobSummary, base: str) -> dict[str, Any] | None:
+def exception(
+    job: JobSummary, base: str, interface: Interface = Interface.JSON
+) -> dict[str, Any] | None:
     """Give why a job failed, as the problem that its results answer."""
-    return None if job.error is None else problem_body(base, stored_problem(job.error))
+    if job.error is None:
+        return None
+    return problem_body(base, stored_problem(job.error), interface)
 
 
 def _links(job: JobSummary, url: str) -> list[Link]:

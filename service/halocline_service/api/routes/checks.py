@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 
 from halocline_engine.errors import HaloclineError
 from halocline_service.api.checking.inputs import JsonObject
-from halocline_service.api.problems import ProblemError, problem_body, problem_of
+from halocline_service.api.problems import ProblemError, interface_of, problem_body, problem_of
 from halocline_service.api.requests.context import AskedProcess, Context, Here, Owner, base_url
 from halocline_service.api.requests.execution import outcome_of, request_of
-from halocline_service.api.schemas import Checked, Execute
+from halocline_service.api.schemas import Check, Checked
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
 
 __all__ = ["router"]
@@ -27,12 +27,13 @@ router = APIRouter(tags=["Processes"])
     summary="Check a request without executing it",
 )
 async def check_request(
-    request: Request, process: AskedProcess, body: Execute, here: Here, owner: Owner
+    request: Request, process: AskedProcess, body: Check, here: Here, owner: Owner
 ) -> Checked:
     """Say whether execution would accept the request, and what its program needs.
 
-    Datasets may be left out, so that a program can be checked before there is any. What is wrong is
-    the answer, and no error of this request.
+    Datasets may be left out, so that a program can be checked before there is any, or be described
+    by their outlines before they are sent. What is wrong is the answer, and no error of this
+    request.
     """
     missing = _missing(process.inputs, body.inputs)
     base = base_url(request)
@@ -41,8 +42,8 @@ async def check_request(
     return Checked(
         process=process.id,
         valid=problem is None,
-        missing=missing,
-        problem=None if problem is None else problem_body(base, problem),
+        missing=[name for name in missing if name not in body.datasets],
+        problem=None if problem is None else problem_body(base, problem, interface_of(request)),
         program=outcome.get("program"),
     )
 
@@ -56,14 +57,17 @@ def _missing(inputs: type[Inputs], given: Mapping[str, Any]) -> list[str]:
 async def _problem(
     here: Context,
     process: Process,
-    body: Execute,
+    body: Check,
     owner: str,
     outcome: JsonObject,
     missing: Sequence[str],
 ) -> ProblemError | None:
     """Return what execution would answer, if that is a problem."""
     try:
-        await request_of(here, process, body, owner, outcome, without=missing)
+        outlines = {
+            name: {"outline": body.datasets[name]} for name in {*missing} & {*body.datasets}
+        }
+        await request_of(here, process, body, owner, outcome, without=missing, outlines=outlines)
     except ProblemError as problem:
         return problem
     except HaloclineError as error:

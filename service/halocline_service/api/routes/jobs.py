@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from halocline_engine.schedule.traversal.pictures import draw_svg, draw_text
-from halocline_service.api.problems import ProblemError
+from halocline_service.api.problems import ProblemError, interface_of
 from halocline_service.api.requests.context import Here, Owner, OwnJob, base_url
 from halocline_service.api.requests.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.requests.usage import refuse_in_use
@@ -81,7 +81,7 @@ def jobs(
     found = list(here.store.jobs.list(query)) if "process" in wanted else []
     shown, more = turn(found, page)
     base = base_url(request)
-    listed = [status_info(job, base) for job in shown]
+    listed = [status_info(job, base, interface_of(request)) for job in shown]
     return JobList(jobs=listed, links=links(request, [job.id for job in shown], page, more=more))
 
 
@@ -133,7 +133,7 @@ def _instant(part: str, text: str) -> float | None:
 )
 def job(request: Request, job: OwnJob) -> StatusInfo:
     """Tell a job's status."""
-    return status_info(job, base_url(request))
+    return status_info(job, base_url(request), interface_of(request))
 
 
 @router.get("/jobs/{job_id}/inputs", summary="What a job was asked to do")
@@ -174,7 +174,7 @@ def dismiss(
     if stopped is None and ended == "keep":
         stopped = here.store.jobs.get(job.id, owner=owner)
     if stopped is not None:
-        return status_info(stopped, base)
+        return status_info(stopped, base, interface_of(request))
     refuse_in_use(here, f"job:{job.id}", owner=owner)
     removal = here.store.jobs.remove(job.id, owner=owner)
     if removal is None:
@@ -183,7 +183,7 @@ def dismiss(
         here.layout.forget_job(job.id)
     for upload in removal.uploads:
         here.layout.forget_upload(upload.id)
-    return status_info(removal.job, base).model_copy(
+    return status_info(removal.job, base, interface_of(request)).model_copy(
         update={"status": "dismissed", "message": "Removed with its results.", "links": []}
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from halocline_service.api.problems import ProblemError, stored_problem
 from halocline_service.api.requests.context import Here, Owner, OwnJob, base_url
@@ -45,9 +46,14 @@ def results(
 
 @router.get("/jobs/{job_id}/results/{output}", summary="One result")
 def result(request: Request, job: OwnJob, output: str) -> Any:
-    """Give one output: its value, or a link to it."""
+    """Give one output: its value, or a link to it; the address of a store leads to its listing."""
     _published(job)
-    return _output(job, _document(job, base_url(request)), output)
+    document = _document(job, base_url(request))
+    match document.get(output.removesuffix(".zarr")):
+        case {"href": str(address)} if address.endswith(f"/{output}"):
+            return RedirectResponse(f"{address}/")
+        case _:
+            return _output(job, document, output)
 
 
 def _document(job: Job, base: str) -> dict[str, Any]:
@@ -82,11 +88,14 @@ def _published(job: Job) -> None:
         case State.FAILED:
             raise stored_problem(job.error or {"code": "internal", "message": job.message})
         case State.CANCELLED:
-            raise ProblemError("cancelled", f"Job '{job.id}' was dismissed.")
+            raise ProblemError(
+                "cancelled", f"Job '{job.id}' was dismissed.", hint="Submit it again."
+            )
         case State.QUEUED | State.RUNNING:
             raise ProblemError(
                 "result-not-ready",
                 f"The result of job '{job.id}' is not ready: it is {ogc_status(job.state)}.",
+                hint="Wait until the job has ended.",
                 headers={"Retry-After": "1"},
             )
 
@@ -133,13 +142,18 @@ def chunk(request: Request, job: _OwnResult, output: str, key: str, here: Here) 
         return serve(request, path, caching=FOREVER)
     if _ABSENT in request.headers.get("Prefer", ""):
         return Response(status_code=204, headers={"Preference-Applied": _ABSENT, "Vary": "Prefer"})
-    raise ProblemError("not-found", f"The result has no key '{key}'.")
+    hint = "The address of a group lists its members."
+    raise ProblemError("not-found", f"The result has no key '{key}'.", hint=hint)
 
 
 def _unpublished(job: Job, output: str) -> ProblemError:
     described = PROCESSES[job.process].outputs
     if output not in described or PROCESSES[job.process].inline is not None:
-        return ProblemError("no-such-output", f"Job '{job.id}' has no Zarr output '{output}'.")
+        return ProblemError(
+            "no-such-output",
+            f"Job '{job.id}' has no Zarr output '{output}'.",
+            hint=f"It has: {', '.join(described)}.",
+        )
     if job.is_final:
         return ProblemError(
             "gone",
@@ -148,6 +162,7 @@ def _unpublished(job: Job, output: str) -> ProblemError:
         )
     return ProblemError(
         "not-yet",
-        f"The result of job '{job.id}' is not there yet: it is {ogc_status(job.state)}.",
+        f"The result of job '{job.id}' is not ready yet: it is {ogc_status(job.state)}.",
+        hint="Wait until the job has ended.",
         headers={"Retry-After": "1", "Cache-Control": "no-store"},
     )

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from halocline_engine.interface.words import Interface
 from halocline_service.api.problems import SECURITY, ProblemError
 from halocline_service.api.requests.context import LOCAL_OWNER, Here
 from halocline_service.api.requests.paging import Before
@@ -99,7 +100,7 @@ def jobs_page(
     if visitor is None:
         return _refused(request, view)
     asked = Asked(status, process, q.strip(), before)
-    found = find(here.store.jobs, visitor, asked, lambda job: status_info(job, ""))
+    found = find(here.store.jobs, visitor, asked, lambda job: status_info(job, "", Interface.PAGE))
     return _answer(request, view, jobs_main(found, asked, tuple(here.processes)))
 
 
@@ -112,7 +113,7 @@ def job_page(request: Request, here: Here, visitor: _Visitor, job_id: str) -> Re
     job = here.store.jobs.get(job_id, owner=visitor)
     if job is None:
         return _answer(request, view, missing_main(job_id), 404)
-    return _answer(request, view, job_main(status_info(job, "")))
+    return _answer(request, view, job_main(status_info(job, "", Interface.PAGE)))
 
 
 @router.get("/new")

@@ -34,8 +34,8 @@ router = APIRouter(tags=["Uploads"])
 
 _TURN_SECONDS = 20.0
 _ROOM = (
-    "Delete some: 'halocline uploads ls' (GET /uploads) lists them, and 'halocline uploads rm ID' "
-    "(DELETE /uploads/{id}) deletes one. What was sent for jobs goes with the last of them."
+    "Delete some: GET /uploads lists yours, DELETE /uploads/{id} deletes one. What was sent for "
+    "jobs goes with the last of them."
 )
 
 

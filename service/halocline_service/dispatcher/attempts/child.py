@@ -22,6 +22,7 @@ from halocline_engine.device.probe import device_count
 from halocline_engine.errors import HaloclineError, InternalError
 from halocline_service import logs
 from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.tree import scan_file
 from halocline_service.dispatcher.attempts.attempt import (
     EngineEvent,
     EngineFunctions,
@@ -29,7 +30,6 @@ from halocline_service.dispatcher.attempts.attempt import (
     attempt,
 )
 from halocline_service.dispatcher.attempts.memory import lower_ceiling
-from halocline_service.dispatcher.attempts.scan import scan_file
 from halocline_service.dispatcher.attempts.setup import Setup
 from halocline_service.dispatcher.attempts.wire import error_to, job_from, line_of, message_of
 from halocline_service.jobs.job import JsonObject

@@ -24,7 +24,7 @@ export class Problem extends Error {
 
 /** Send a request; gives the response, or throws a `Problem` or what `fetch` throws. */
 export async function call(path, { headers = {}, ...options } = {}) {
-  const sent = { ...headers };
+  const sent = { "Halocline-Interface": "page", ...headers };
   if (key.get()) sent.Authorization = `Bearer ${key.get()}`;
   const answer = await fetch(new URL(path, root), { ...options, headers: sent });
   if (answer.ok) return answer;

@@ -206,7 +206,7 @@ REFUSED: dict[str, tuple[xr.Dataset, str]] = {
     ),
     "a name with a colon": (
         with_coordinate([1, 2, 3]).rename(c="a:b"),
-        "The coordinate 'a:b' cannot be stored, as its name is no name of an array in a store."
+        "The coordinate 'a:b' cannot be stored, as its name is not a valid array name."
         " Rename or drop it before the run.",
     ),
 }

@@ -74,7 +74,7 @@ def as_index(term: syntax.Term, symbols: Symbols) -> str | None:
 
 def no_column(table: Table, place: Place) -> ProgramError:
     """Return the error for a table without a column, where it has no value."""
-    message = f"'{table.name}' has {table.slots} columns, and none of them is chosen here."
+    message = f"'{table.name}' has {table.slots} columns, but this access does not choose one."
     hint = f"Write '{table.name}[0]', or put the expression into 'neighbor_sum(...)'."
     return fault(SyntaxRuleError, place, "tables", message, hint)
 
@@ -139,7 +139,7 @@ def slots_of(term: syntax.Apply, symbols: Symbols) -> tuple[int, tuple[str, ...]
     found = list(_tables(term.arguments[0], symbols, False))
     sizes = {name: symbols.tables[name].slots for name, _ in found}
     if not sizes:
-        message = f"'{term.function}' goes over the columns of a table, but there is none."
+        message = f"'{term.function}' loops over the columns of a table, but got no table."
         hint = f"Write '{term.function}(q[table])'."
         raise fault(SyntaxRuleError, term.place, "tables", message, hint)
     if len(set(sizes.values())) > 1:

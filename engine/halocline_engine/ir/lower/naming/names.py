@@ -171,7 +171,7 @@ class Names:
                 return level
             case Binding(term=term):
                 if name in trail:
-                    message = f"The constant '{name}' is defined by itself."
+                    message = f"The constant '{name}' is defined in terms of itself."
                     raise fault(NameRuleError, place, "constants", message, "Give it a number.")
                 return self._folded_as(name, term, trail)
             case Function() | Stencil() as found:
@@ -291,8 +291,8 @@ def _given(externals: Mapping[str, object], name: str) -> object:
         else:
             value = _attribute(value, part)
         if value is None:
-            message = f"The external '{head}' has no '{part}', which the program reads."
-            raise ArgumentError(message)
+            message = f"The program reads '{name}', but the external '{head}' has no '{part}'."
+            raise ArgumentError(message, hint="Pass an object or a mapping that has it.")
     return value
 
 
@@ -326,7 +326,8 @@ def _constant_of(name: str, given: object) -> Value | Level:
         message = f"The external '{name}' is used as a number, but it is {kind}."
         raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
+        message = f"The external '{name}' must be finite, but it is {value}."
+        raise ArgumentError(message, hint="Pass a finite number.")
     return value
 
 

@@ -143,7 +143,9 @@ class Body:
         if field is not None:
             symbols.written.add(name)
         dtype = field.dtype if field else symbols.temporaries[name]
-        symbols.warnings += of_truncation(name, dtype, value, symbols.untyped, of)
+        symbols.warnings += of_truncation(
+            name, dtype, value, symbols.untyped, of, is_field=field is not None
+        )
         converted = convert(value, dtype, of)
         if where.level is None:
             return (Assign(name, converted, place),)

@@ -1,0 +1,382 @@
+"""Mistakes by each interface: a sentence, a way out in its own words, and nothing computed.
+
+The table has the answers that testers found raw, silent, late or misleading; others are drawn from
+a grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from mistake_answers import DOORS, Answer, Place, faults_of, raised, run_command
+from mistakes import PROGRAM, Mistake, draw, sea
+
+import halocline as hc
+import halocline_engine as he
+from halocline_engine.interface.words import Interface
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+#: Of the drawn mistakes; nobody looked at these answers while the messages were written.
+SEED = "30 November"
+EACH = 20
+
+
+@pytest.fixture(scope="module")
+def served(service: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    """Give a service that has the dataset."""
+    with hc.Client(service) as client:
+        yield Place(client, service, client.upload(sea()), tmp_path_factory.mktemp("none"))
+
+
+@pytest.fixture
+def place(served: Place, tmp_path: Path) -> Generator[Place]:
+    """Give a service without jobs."""
+    yield replace(served, folder=tmp_path)
+    if not served.is_idle():
+        for job in served.client.jobs():
+            job.remove()
+
+
+def _drawn(door: str) -> list[Mistake]:
+    # The command has no option for `until`, which stands in its files.
+    return list(draw(f"{SEED} {door}", EACH, without=("until",) if door == "command" else ()))
+
+
+DRAWN = [
+    pytest.param(door, mistake, id=f"{door}-{number}-{mistake.kind}".replace(" ", "-"))
+    for door in DOORS
+    for number, mistake in enumerate(_drawn(door))
+]
+
+
+@pytest.mark.parametrize(("door", "mistake"), DRAWN)
+def test_a_drawn_mistake_has_a_good_answer(place: Place, door: str, mistake: Mistake) -> None:
+    answer = DOORS[door](mistake, place)
+    assert faults_of(answer, mistake) == [], str(answer)
+
+
+def run(dataset: Any, program: Any = PROGRAM, **options: Any) -> Callable[[Place], Answer]:
+    """Return a call of the library."""
+    options = {"scalars": {"weight": 0.25}, **options}
+    return lambda _: raised(lambda: he.run(program, dataset, **options))
+
+
+def by(door: str, **changes: Any) -> Callable[[Place], Answer]:
+    """Return a request by an interface that is right but for the changes."""
+    process = changes.pop("process", "stencil")
+    return lambda place: DOORS[door](Mistake("", process, changes), place)
+
+
+def line(text: str) -> str:
+    """Return the program with another line for the result."""
+    return PROGRAM.replace("s = t + weight * around", text)
+
+
+def files(folder: Path) -> None:
+    """Write a program, a dataset, and files of jobs."""
+    (folder / "smooth.py").write_text(PROGRAM)
+    sea().to_netcdf(folder / "sea.nc")
+    (folder / "no_store").mkdir()
+    (folder / "job.yaml").write_text("process: [stencil\n")
+    (folder / "job.toml").write_text("[inputs]\nprogram = 'smooth.py'\ndataset = 'sea.nc'\n")
+    (folder / "result.zarr").mkdir()
+
+
+def command(*words: str) -> Callable[[Place], Answer]:
+    """Return a command in a folder of files."""
+
+    def answer(place: Place) -> Answer:
+        files(place.folder)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(place.folder)
+            return run_command(list(words), place)
+
+    return answer
+
+
+def get(path: str) -> Callable[[Place], Answer]:
+    """Return a request of the API."""
+
+    def answer(place: Place) -> Answer:
+        body = httpx2.get(f"{place.url}{path}", trust_env=False).json()
+        return Answer(Interface.JSON, str(body.get("detail", body)), str(body.get("hint", "")))
+
+    return answer
+
+
+def client(call: Callable[[hc.Client], Any]) -> Callable[[Place], Answer]:
+    """Return a call of the client."""
+    return lambda place: raised(lambda: call(place.client))
+
+
+_NO_STENCIL = "The text holds no stencil: no 'def' has a 'with computation(...)' block."
+_WHOLE = (
+    "A program computes each point from its neighbours: reduce a whole field with xarray, before or"
+    " after the run; levels are added up in 'with computation(FORWARD)'."
+)
+_NEXT = (
+    "It is a program of GT4Py next, which is another language. Write its operators as a Cartesian"
+    " stencil: 'with computation(PARALLEL), interval(...):' in the body of a 'def', with offsets"
+    " like 'q[1, 0, 0]'."
+)
+_FINITE = "Write values that may be missing into a variable of the dataset, as NaN."
+_HERE = "A dataset must be an xarray.Dataset or a path, got the"
+_THERE = "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a path, got"
+_ARRAY = "Name its variable and dimensions: xr.Dataset({'t': (['dim_0', 'dim_1'], array)})."
+_NO_FEEDBACK = "With 3 steps some output must feed an input, but nothing does."
+_NO_FOLDER = (
+    "error: The folder 'no_store' is not a Zarr store: it has no zarr.json and no .zgroup and no"
+    " .zmetadata."
+)
+_OPERATOR = "'Gradient' is neither a function nor an operator."
+_IN_MODULE = PROGRAM.replace("weight * around", "weight * around * ppm.c1").replace(
+    "import numpy as np", "import numpy as np\nimport ppm"
+)
+
+#: By name: what is asked, and the sentence and the way out of the answer.
+TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
+    "library: target": (
+        run(sea(), target="gpux"),
+        "Target 'gpux' is unknown.",
+        "The targets are 'auto', 'cpu', 'cuda', 'reference'.",
+    ),
+    "library: NumPy array": (run(np.ones((3, 4))), f"{_HERE} ndarray.", _ARRAY),
+    "library: DataFrame": (
+        run(sea()["u"].to_dataframe()),
+        f"{_HERE} DataFrame.",
+        "Convert it with its method to_xarray(), its index being the dimensions.",
+    ),
+    "library: nothing": (
+        run(None),
+        f"{_HERE} NoneType.",
+        "Pass the dataset, for example xr.open_dataset('data.nc') or the path 'data.nc'.",
+    ),
+    "library: list": (
+        run([1.0]),
+        f"{_HERE} list [1.0].",
+        "Write for example xr.Dataset({'t': (('y', 'x'), values)}).",
+    ),
+    "library: Zarr group": (
+        run(zarr.group()),
+        f"{_HERE} Group.",
+        "Open it with xarray.open_zarr(...), and pass the dataset.",
+    ),
+    "library: DataTree": (
+        run(xr.DataTree(sea())),
+        f"{_HERE} DataTree.",
+        "Pass one of its nodes as a dataset: tree['node'].to_dataset().",
+    ),
+    "library: scalar NaN": (
+        run(sea(), scalars={"weight": np.nan}),
+        "Scalar 'weight' must be finite, got nan.",
+        _FINITE,
+    ),
+    "text: np.where": (
+        run(sea(), line("s = np.where(t > 0.0, t, weight * around)")),
+        "The function 'np.where' is unknown.",
+        "Write 'x if condition else y', or 'if condition:' with assignments.",
+    ),
+    "text: sum": (
+        run(sea(), line("s = weight * sum(around)")),
+        "The function 'sum' is unknown.",
+        _WHOLE,
+    ),
+    "text: method of a field": (
+        run(sea(), line("s = weight * around + t.mean()")),
+        "'t.mean' is not a function.",
+        _WHOLE,
+    ),
+    "text: attribute of a field": (
+        run(sea(), line("s = weight * around + t.shape[0]")),
+        "A field has no attribute 'shape'.",
+        "A program does not know the sizes of arrays: pass one as a scalar parameter.",
+    ),
+    "text: method": (
+        run(sea(), PROGRAM.replace("smooth(t", "smooth(self, t")),
+        "A stencil is a function, but the parameter 'self' is a method's.",
+        "Leave it out; what it would give are scalar parameters or externals.",
+    ),
+    "text: empty": (
+        run(sea(), ""),
+        "A program must be text with line breaks, a '.py' file or a function, got empty text.",
+        "Pass the text of a program, the path of a '.py' file that is here, or the function"
+        " itself.",
+    ),
+    "text: field operator": (
+        run(sea(), "@gtx.field_operator\ndef f(a: fa.K[float]) -> fa.K[float]:\n    return a\n"),
+        _NO_STENCIL,
+        _NEXT,
+    ),
+    "client: no job": (
+        client(lambda client: client.job("58ab0886")),
+        "There is no job '58ab0886'.",
+        "'client.jobs()' lists yours; 'job.id' is the whole id.",
+    ),
+    "client: module without a constant": (
+        by("client", program=_IN_MODULE, externals={"ppm": np}),
+        "The program reads 'ppm.c1', but the external 'ppm' has no 'c1'.",
+        "Pass an object or a mapping that has it.",
+    ),
+    "client: unknown operator": (
+        by("client", process="column", expression="Gradient(t)"),
+        _OPERATOR,
+        "Did you mean 'GradientF2C'?",
+    ),
+    "client: NumPy array": (
+        client(lambda client: client.stencil(PROGRAM, np.ones((3, 4)))),
+        f"{_THERE} 'ndarray'.",
+        _ARRAY,
+    ),
+    "client: scalar NaN": (
+        by("client", scalars={"weight": float("nan")}),
+        "The value of 'weight' in 'scalars' must be finite, got nan.",
+        _FINITE,
+    ),
+    "command: missing scalar": (
+        command("submit", "smooth.py", "sea.nc"),
+        "error: Scalar 'weight' needs a value, got none.",
+        "Give it: --scalar weight=VALUE.",
+    ),
+    "command: two words": (
+        command("submit", "smooth.py", "sea.nc", "--boundary", "x=periodic", "y=edge"),
+        "error: 'y=edge' belongs to no option: '--boundary' takes one word.",
+        "Write --boundary x=periodic --boundary y=edge.",
+    ),
+    "command: folder": (
+        command("submit", "smooth.py", "no_store"),
+        _NO_FOLDER,
+        "Name the store itself, or a NetCDF file.",
+    ),
+    "command: upload of a folder": (
+        command("upload", "no_store"),
+        _NO_FOLDER,
+        "Name the store itself, or a NetCDF file.",
+    ),
+    "command: missing program": (
+        command("submit", "missing.py", "sea.nc"),
+        "error: The program 'missing.py' cannot be read: No such file or directory.",
+        "Name a '.py' file that is here.",
+    ),
+    "command: no place for the result": (
+        command("run", "job.toml"),
+        "error: There is already something at 'result.zarr'.",
+        "Name another place: --output new.zarr; without, it is 'result.zarr'.",
+    ),
+    "rest: parameter": (
+        get("/jobs?state=failed"),
+        "Parameter 'state' is unknown.",
+        "Did you mean 'status'?",
+    ),
+    "rest: path": (
+        get("/nothing"),
+        "GET '/nothing': Not Found.",
+        "GET /api describes every path; start at /.",
+    ),
+    "rest: unknown operator": (
+        by("rest", process="column", expression="Gradient(t)"),
+        _OPERATOR,
+        "Did you mean 'GradientF2C'?",
+    ),
+    "rest: no feedback": (
+        by("rest", steps=3),
+        _NO_FEEDBACK,
+        'Say which one: "feedback": {"s": "t"}.',
+    ),
+    "page: missing scalar": (
+        by("page", scalars={}),
+        "Scalar 'weight' needs a value, got none.",
+        "Give it: weight=VALUE in 'Scalars'.",
+    ),
+    "page: no feedback": (
+        by("page", steps=3),
+        _NO_FEEDBACK,
+        "Say which one: s=t in 'Feedback'.",
+    ),
+    "page: reversed feedback": (
+        by("page", steps=3, feedback={"t": "s"}),
+        "Feedback must come from a field that is written, got 't'.",
+        "Write s=t in 'Feedback'.",
+    ),
+    "page: boundary of no dimension": (
+        by("page", boundary={"lon": "edge"}),
+        "A boundary was given for 'lon', which is not a dimension of the program's fields.",
+        "There are 'x', 'y', 'z'.",
+    ),
+    "page: dataset": (
+        by("page", dataset="nothing.zarr"),
+        "There is no dataset 'nothing.zarr' under the folders that may be read.",
+        "'Datasets' lists those of the service; clients upload files that exist where they run.",
+    ),
+    "page: grid for weights": (
+        by("page", process="regrid"),
+        "The weights hold neither 'row', 'col' and 'S' (ESMF) nor 'dst_address', 'src_address' and"
+        " 'remap_matrix' (SCRIP).",
+        "Write them with ESMF_RegridWeightGen, xESMF or SCRIP.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_mistake_of_the_table_has_its_answer(place: Place, name: str) -> None:
+    ask, message, hint = TABLE[name]
+    answer = ask(place)
+    assert (answer.message.strip(), answer.hint.strip()) == (message, hint)
+    assert faults_of(answer, Mistake("")) == []
+
+
+def test_a_program_before_its_dataset(place: Place) -> None:
+    answer = command("submit", "sea.nc", "smooth.py")(place)
+    assert "The program comes first, then the dataset: smooth.py sea.nc." in answer.message
+    assert not answer.computed
+
+
+def test_a_job_file_in_yaml_has_an_example_in_yaml(place: Place) -> None:
+    answer = command("submit", "job.yaml")(place)
+    assert "is not YAML" in answer.message
+    assert answer.hint.startswith("Write for example 'process: stencil' and 'inputs: {program:")
+
+
+def test_a_stencil_that_the_text_does_not_hold(place: Place) -> None:
+    answer = raised(lambda: he.stencil(PROGRAM, stencil_name="my run", target="reference"))
+    assert answer.message == "The text holds no stencil 'my run'; it has 'smooth'."
+    assert answer.hint == "Name one that the text holds, or leave it out."
+
+
+def test_a_folder_without_a_store(tmp_path: Path) -> None:
+    answer = run(tmp_path)(Place(*[None] * 4))  # pyright: ignore[reportArgumentType]
+    assert answer.message.startswith(f"The folder '{tmp_path}' is not a Zarr store: it has none of")
+    assert answer.hint == "Name the store itself, or a NetCDF file."
+
+
+@pytest.mark.parametrize("address", ["/ui", "/ui/", "/ui/jobs/01a2"])
+def test_the_address_that_a_browser_shows(place: Place, address: str) -> None:
+    with hc.Client(f"{place.url}{address}") as client:
+        assert client.jobs() == []
+
+
+def test_a_job_by_the_end_of_its_id(place: Place) -> None:
+    job = place.client.stencil(PROGRAM, sea(), scalars={"weight": 0.25}, target="reference")
+    assert place.client.job(job.id[-8:]).id == job.id
+    job.wait()
+
+
+def test_the_address_of_a_result_leads_to_its_listing(place: Place) -> None:
+    job = place.client.stencil(PROGRAM, sea(), scalars={"weight": 0.25}, target="reference")
+    address = job.result_url().rstrip("/")
+    answer = httpx2.get(address, trust_env=False)
+    assert (answer.status_code, answer.headers["Location"]) == (307, f"{address}/")
+
+
+def test_gpu_means_cuda(place: Place) -> None:
+    plan = place.client.stencil(PROGRAM, sea(), scalars={"weight": 0.25}, target="gpu")
+    assert plan.inputs["target"] == "cuda"
+    plan.cancel()
