@@ -16,7 +16,14 @@ from deadlines import until
 
 from halocline import AsyncClient, AsyncJob, Client, Job
 from halocline.awaited.client import AsyncOutcome, AsyncUploads
-from halocline.errors import ArgumentError, JobFailed, NotFoundError, ProgramError, WaitTimeout
+from halocline.errors import (
+    ArgumentError,
+    AxisError,
+    JobFailed,
+    NotFoundError,
+    ProgramError,
+    WaitTimeout,
+)
 from halocline.processes.many import Outcome
 from halocline.transfer.uploads import Uploads
 
@@ -146,7 +153,10 @@ def test_errors_are_the_same(play: Callable[[Scenario], None]) -> None:
         with pytest.raises(WaitTimeout):
             await told(job.wait(timeout=0.5))
         assert await told(job.cancel()) == "dismissed"  # so it had not ended
-        failed = await told(client.stencil(TEXT, sea(), scalars={"factor": 1.0}, axes={"I": "lon"}))
+        with pytest.raises(AxisError):
+            await told(client.stencil(TEXT, sea(), scalars={"factor": 1.0}, axes={"I": "lon"}))
+        wrong = xr.Dataset({"t": ("x", [1.0, 2.0]), "at": ("n", [0, 7])})
+        failed = await told(client.gather(wrong, source="t", index="at", dim="x"))
         with pytest.raises(JobFailed):
             await told(failed.result(progress=False))
 

@@ -15,7 +15,7 @@ import halocline
 import halocline_engine as he
 from halocline.client import Client
 from halocline.command.cli import main
-from halocline.errors import ArgumentError, FieldError, JobFailed, ProgramError, RequestError
+from halocline.errors import ArgumentError, FieldError, ProgramError, RequestError
 from halocline.gtscript import PARALLEL, Field, computation, interval
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -159,13 +159,13 @@ WRONG: list[tuple[Any, type[Exception], str, str]] = [
     (
         [{"tridiagonl": BANDS}],
         RequestError,
-        "Input 'stages.0.tridiagonl' is unknown.",
+        "Argument 'stages.0.tridiagonl' is unknown.",
         "Did you mean 'tridiagonal'?",
     ),
     (
         [{"stencil": {"program": TEXT, "steps": 3}}],
         RequestError,
-        "Input 'stages.0.stencil.steps' is unknown.",
+        "Argument 'stages.0.stencil.steps' is unknown.",
         "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
         " stencil_name, axes, boundary, feedback, chunks.",
     ),
@@ -196,14 +196,13 @@ def test_what_is_refused(
 
 def test_what_the_data_refuse_is_said_of_the_stage(client: Client) -> None:
     wrong = [stages()[0], {"tridiagonal": {**BANDS, "rhs": "lef"}}]
-    job = client.sequence(wrong, columns(), target="reference")
-    with pytest.raises(JobFailed) as caught:
-        job.result(progress=False)
-    assert isinstance(caught.value.error, FieldError)
-    assert caught.value.error.message == (
-        "Stage 2, 'tridiagonal': Variable 'lef' (argument 'rhs') is not in the dataset."
-    )
-    assert caught.value.error.hint.startswith("Did you mean 'left'")
+    for dataset in (columns(), client.upload(columns())):
+        with pytest.raises(FieldError) as caught:
+            client.sequence(wrong, dataset, target="reference")
+        assert caught.value.message == (
+            "Stage 2, 'tridiagonal': Variable 'lef' (argument 'rhs') is not in the dataset."
+        )
+        assert caught.value.hint.startswith("Did you mean 'left'")
 
 
 def test_it_can_be_cancelled(client: Client) -> None:

@@ -11,7 +11,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline.client import Client
-from halocline.errors import FieldError, JobFailed, RequestError
+from halocline.errors import FieldError, RequestError
 
 # A request to a Zarr store leaves its connection pool to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -97,24 +97,18 @@ def test_trees_by_the_accessor(client: Client) -> None:
     assert np.array_equal(result["solution_status"].values, here["solution_status"].values)
 
 
-def test_what_only_the_data_can_tell_fails_the_job(client: Client) -> None:
+def test_what_the_dataset_lacks_is_refused_and_not_sent(client: Client) -> None:
     names: Any = {"lower": "aa", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
-    job = client.tridiagonal(client.upload(columns()), **names)
-    with pytest.raises(JobFailed) as caught:
-        job.result(progress=False)
-    assert isinstance(caught.value.error, FieldError)
-    assert caught.value.error.message == "Variable 'aa' (argument 'lower') is not in the dataset."
-
-
-def test_what_the_dataset_here_lacks_is_not_sent(client: Client) -> None:
-    names: Any = {"lower": "aa", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
-    with pytest.raises(FieldError) as caught:
-        client.tridiagonal(columns(), **names)
-    assert str(caught.value) == "The dataset has no variable 'aa'. Did you mean 'a'?"
+    for dataset in (columns(), client.upload(columns())):
+        with pytest.raises(FieldError) as caught:
+            client.tridiagonal(dataset, **names)
+        assert str(caught.value) == (
+            "Variable 'aa' (argument 'lower') is not in the dataset. Did you mean 'a'?"
+        )
 
 
 def test_what_the_inputs_tell_is_refused_at_once(client: Client) -> None:
     names: Any = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
     with pytest.raises(RequestError) as caught:
         client.tridiagonal("a.zarr", **names, mode="resident")
-    assert caught.value.message == ("Input 'mode' must be 'auto' or 'streamed', got 'resident'.")
+    assert caught.value.message == ("Argument 'mode' must be 'auto' or 'streamed', got 'resident'.")

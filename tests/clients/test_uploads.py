@@ -19,7 +19,7 @@ from halocline.command.cli import main
 from halocline.config import Settings
 from halocline.connection import Connection
 from halocline.transfer.submission import execute
-from halocline.transfer.uploads import upload
+from halocline.transfer.uploads import Reference, upload
 from halocline_service.store.base import Store
 
 PROGRAM = """
@@ -147,6 +147,16 @@ def test_what_went_just_before_a_job_came_is_sent_again(
     assert len(ids(client)) == 1
 
 
+class _Sent(Reference):
+    """A dataset that is sent, and is gone when the job comes."""
+
+    def __call__(self) -> str:
+        return "upload:u"
+
+    def outline(self) -> None:
+        return None
+
+
 def test_it_is_not_sent_again_for_ever() -> None:
     asked: list[str] = []
 
@@ -157,7 +167,7 @@ def test_it_is_not_sent_again_for_ever() -> None:
 
     connection = Connection(Settings("http://a", None), httpx2.MockTransport(reply))
     with pytest.raises(DatasetError, match="There is no upload 'u'"):
-        execute(connection, "stencil", {"dataset": lambda: "upload:u"})
+        execute(connection, "stencil", {"dataset": _Sent(connection, "u")})
     assert len(asked) == 5
     with pytest.raises(DatasetError):  # one that the caller named is the caller's matter
         execute(connection, "stencil", {"dataset": "upload:u"})
@@ -234,5 +244,5 @@ def test_the_command_lists_and_deletes(
     )
     assert ids(client) == []
     code, _, err = command(url, capsys, "uploads", "rm", first)
-    hint = "hint: GET /uploads lists yours.\n"
+    hint = "hint: 'halocline uploads ls' lists yours.\n"
     assert (code, err) == (1, f"error: There is no upload '{first}'.\n{hint}")

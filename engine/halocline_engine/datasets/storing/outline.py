@@ -48,7 +48,7 @@ def outline_of(dataset: xr.Dataset) -> dict[str, Any]:
             str(name): {
                 "dims": [str(dim) for dim in variable.dims],
                 "shape": [int(size) for size in variable.shape],
-                "dtype": str(variable.dtype),
+                "dtype": _named(variable.dtype),
                 "attrs": _plain(variable.attrs),
                 **({"values": axis.tolist()} if (axis := _axis(dataset, name)) is not None else {}),
             }
@@ -110,6 +110,14 @@ def _axis(dataset: xr.Dataset, name: Hashable) -> NDArray[Any] | None:
     values = dataset[name].values
     is_short = values.size <= _LONGEST_AXIS and values.dtype.kind in "iuf"
     return values if is_short and bool(np.isfinite(values).all()) else None
+
+
+def _named(dtype: np.dtype[Any]) -> str:
+    """Return the name by which NumPy knows a type; others hold objects."""
+    try:
+        return str(np.dtype(str(dtype)))
+    except TypeError:
+        return "object"
 
 
 def _lazy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
