@@ -11,6 +11,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline.client import Client
+from halocline.errors import FieldError
 
 # A request to a Zarr store leaves its connection pool to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
