@@ -109,3 +109,40 @@ def test_runs_on_datasets_warn_and_tell() -> None:
     assert events[0].kind == "warned"
     assert events[0].hint == "Did you mean the field 'result'?"
     assert (events[0].line, events[0].column) == (3, 9)
+
+
+def test_a_field_of_integers_loses_fractions() -> None:
+    assert told("n = a", "result = a") == [
+        """\
+line 3, column 13: Field 'n' is int64, so this value loses its fraction.
+        n = a
+            ^
+Write 'int64(...)' if that is meant, or give the field a type of floats."""
+    ]
+    assert told("n = 2.0", "n = int64(a)", "n = n + 1") == []
+
+
+def test_a_temporary_of_one_branch() -> None:
+    (warned,) = told("if a > 0.0:", "    t = a", "result = t")
+    assert warned == (
+        "line 4, column 13: 't' is assigned here under a condition, but read at all points: it is"
+        " 0 where the condition does not hold, as in GT4Py.\n"
+        "            t = a\n"
+        "            ^\n"
+        "Assign it before the condition, or in 'else' too."
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("if a > 0.0:", "    t = a", "else:", "    t = 1.0", "result = t"),
+        ("t = 1.0", "if a > 0.0:", "    t = a", "result = t"),
+        ("if a > 0.0:", "    t = a", "if a > 0.0:", "    result = t"),
+        ("if a > 0.0:", "    t = a", "result = t if a > 0.0 else a"),
+        ("if a > 0.0:", "    t = a", "    result = t"),
+        ("if a > 0.0:", "    t = a", "t = 2.0", "result = t"),
+    ],
+)
+def test_temporaries_that_are_assigned_where_they_are_read(lines: tuple[str, ...]) -> None:
+    assert told(*lines) == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from halocline_service.api.checking.base import CheckHere
 from halocline_service.auth.keys import create
 from halocline_service.store.base import JobQuery
 
@@ -136,3 +137,70 @@ def test_a_check_needs_a_key_where_execution_does(idle: Running, client_of: Clie
     headers = {"Authorization": f"Bearer {key}"}
     assert client.post("/processes/stencil/check", json=body, headers=headers).json()["valid"]
     assert client.post("/processes/nothing/check", json=body, headers=headers).status_code == 404
+
+
+def test_an_outline_stands_for_a_dataset(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(idle.app.state.context.checks), "fit", CheckHere.fit)
+    outline = {
+        "variables": {
+            name: {"dims": dims, "shape": shape, "dtype": dtype, "attrs": {}}
+            for name, dims, shape, dtype in (
+                ("t", ["y", "x"], [3, 4], "float64"),
+                ("mask", ["y", "x"], [3, 4], "float32"),
+            )
+        },
+        "coordinates": [],
+        "attrs": {},
+    }
+    body: dict[str, Any] = {
+        "inputs": {"program": PROGRAM, "scalars": {"strength": 0.1}, "boundary": {"x": "edge"}},
+        "datasets": {"dataset": outline},
+    }
+    found = idle.client.post("/processes/stencil/check", json=body).json()
+    assert (found["valid"], found["missing"]) == (True, [])
+    body["inputs"]["boundary"] = {"lon": "edge"}
+    for interface, hint in (("json", "There are 'x', 'y'."), ("page", "There are 'x', 'y'.")):
+        headers = {"Halocline-Interface": interface}
+        found = idle.client.post("/processes/stencil/check", json=body, headers=headers).json()
+        assert found["problem"]["code"] == "boundary"
+        assert found["problem"]["hint"] == hint
+    outline["variables"] = 3
+    found = idle.client.post("/processes/stencil/check", json=body).json()
+    assert found["problem"]["detail"].startswith("The outline of a dataset cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("interface", "hint"),
+    [
+        (None, 'Give it: "scalars": {"strength": ...}.'),
+        ("json", 'Give it: "scalars": {"strength": ...}.'),
+        ("python", "Give it: scalars={'strength': ...}."),
+        ("command", "Give it: --scalar strength=VALUE."),
+        ("page", "Give it: strength=VALUE in 'Scalars'."),
+        ("none", 'Give it: "scalars": {"strength": ...}.'),
+    ],
+)
+def test_hints_are_in_the_words_of_the_interface(
+    idle: Running, interface: str | None, hint: str
+) -> None:
+    headers = {} if interface is None else {"Halocline-Interface": interface}
+    body = {"inputs": {"program": PROGRAM, "dataset": "sst.zarr"}}
+    answer = idle.client.post("/processes/stencil/execution", json=body, headers=headers)
+    assert (answer.status_code, answer.json()["hint"]) == (400, hint)
+
+
+@pytest.mark.parametrize(
+    ("path", "detail", "hint"),
+    [
+        ("/jobs?state=failed", "Parameter 'state' is unknown.", "Did you mean 'status'?"),
+        ("/?x=1", "Parameter 'x' is unknown.", "Leave it out."),
+        ("/jobs?f=html", "Parameter 'f' is unknown.", None),
+    ],
+)
+def test_unknown_parameters_are_refused(
+    idle: Running, path: str, detail: str, hint: str | None
+) -> None:
+    answer = idle.client.get(path)
+    assert (answer.status_code, answer.json()["detail"]) == (400, detail)
+    assert hint is None or answer.json()["hint"] == hint
+    assert idle.client.get("/jobs?f=json").status_code == 200

@@ -7,10 +7,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import xarray as xr
 
+from halocline_engine.datasets.storing.outline import outline_of
 from halocline_service.api.checking.processes import COMMAND, CheckProcesses
 from halocline_service.api.problems import ProblemError
 
@@ -40,6 +44,7 @@ _CHILD = textwrap.dedent(
         return {"inputs": inputs, "by": os.getpid()}
 
     child.checked, child._warm = checked, lambda: None
+    child.fitting.fitted = lambda process, inputs, _: checked(process, inputs, facts=False)
     child.main()
     """
 )
@@ -128,3 +133,38 @@ def test_the_real_process_checks_programs() -> None:
             assert wrong["problem"]["status"] == 400
 
     asyncio.run(main())
+
+
+def test_the_real_process_checks_datasets(tmp_path: Path) -> None:
+    stored: Any = xr.Dataset({"t": (("y", "x"), np.ones((2, 3)))})
+    stored.to_zarr(tmp_path / "a.zarr", zarr_format=3, consolidated=False)
+    stored.to_netcdf(tmp_path / "a.nc")
+    (tmp_path / "nothing").mkdir()
+    places = {
+        name: {"place": str(tmp_path / name), "largest_chunk": 2**30}
+        for name in ("a.zarr", "a.nc", "nothing")
+    }
+    outline = {"outline": outline_of(stored)}
+
+    async def main() -> None:
+        async with CheckProcesses(1, seconds=30.0, memory=2**30, command=COMMAND) as checks:
+            inputs = {"program": _PROGRAM, "dataset": "upload:x"}
+            for one in (places["a.zarr"], places["a.nc"], outline):
+                assert await checks.fit("ann", "stencil", inputs, {"dataset": one}) == {}
+                steps = await checks.fit("ann", "stencil", {**inputs, "steps": 2}, {"dataset": one})
+                assert steps["problem"]["hint"] == "Say which one: feedback={'out': 't'}."
+                plan = {"process": "stencil", "inputs": {**inputs, "boundary": {"q": "edge"}}}
+                planned = await checks.fit("ann", "plan", plan, {"dataset": one})
+                assert planned["problem"]["code"] == "boundary"
+            broken = await checks.fit("ann", "stencil", inputs, {"dataset": places["nothing"]})
+            assert broken["problem"]["code"] == "dataset"
+
+    asyncio.run(main())
+
+
+def test_a_check_of_datasets_that_meets_a_limit_refuses_nothing() -> None:
+    async def play(checks: CheckProcesses) -> None:
+        for process in ("spin", "grow", "die", "fail"):
+            assert await checks.fit("ann", process, {}, {}) == {}
+
+    played(play, count=1)
