@@ -16,6 +16,8 @@ from halocline_engine.datasets.dask_blocks import with_checked_blocks
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.grids.conventions import attributes_of as all_attributes
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.datasets.stores.netcdf import open_netcdf
+from halocline_engine.datasets.stores.netcdf_writing import check_netcdf
 from halocline_engine.datasets.storing.attributes import drop_decoding_attributes
 from halocline_engine.datasets.storing.checks import (
     check_storable,
@@ -23,6 +25,7 @@ from halocline_engine.datasets.storing.checks import (
     warn_of_left_out,
 )
 from halocline_engine.datasets.storing.opening import open_zarr
+from halocline_engine.datasets.storing.outputs import is_netcdf
 from halocline_engine.datasets.storing.writing import store_values
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.datasets.variables import is_distinct
@@ -119,6 +122,7 @@ def check_result(
     uses: Sequence[FieldUse],
     grid: Grid,
     attributes: Mapping[str, Mapping[str, Any]],
+    output: Path,
 ) -> None:
     """Raise `OutputError` where a result cannot be stored, and warn of attributes that cannot.
 
@@ -126,7 +130,10 @@ def check_result(
     """
     planned = _without_values(frame, uses, grid, attributes)
     check_storable(planned, OutputError)
-    warn_of_left_out(drop_decoding_attributes(planned)[1])
+    plain, left_out = drop_decoding_attributes(planned)
+    if is_netcdf(output):
+        check_netcdf(plain, OutputError)
+    warn_of_left_out(left_out)
 
 
 def create_result(
@@ -183,6 +190,8 @@ def add_attributes(path: Path, attributes: Mapping[str, Any]) -> None:
 
 def open_result(path: Path) -> xr.Dataset:
     """Open a result lazily."""
+    if path.is_file():
+        return open_netcdf(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return open_zarr(path, consolidated=True)

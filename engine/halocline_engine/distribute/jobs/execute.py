@@ -50,6 +50,7 @@ from halocline_engine.distribute.jobs.outputs import (
     check_space,
     field_bytes,
     published,
+    result_needs,
     temporary_folder,
 )
 from halocline_engine.distribute.jobs.passes import Passes
@@ -297,7 +298,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     check_results([output.name for output in job.outputs], taken)
     size = field_bytes(job.uses, job.grid)
     if job.output is not None:
-        check_result(frame_of_job(job), job.uses, job.grid, job.attributes)
+        check_result(frame_of_job(job), job.uses, job.grid, job.attributes, job.output)
         check_output(job.output, job.opened.place)
     held = _held(job, pool)
     if held > pool.memory and not pool.remote:
@@ -308,7 +309,9 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
             available=pool.memory,
         )
     scratch = job.output.parent if job.output is not None else Path(tempfile.gettempdir())
-    needs = [(scratch, size)] if job.output is not None or _in_store(job, pool) else []
+    needs = [(scratch, size)] if _in_store(job, pool) else []
+    if job.output is not None:
+        needs = [result_needs(job.output, size)]
     if pool.remote or job.in_stores:
         needs.append((scratch, job.between))
     read_here = pool.remote and isinstance(job.opened.source, InMemory)

@@ -26,7 +26,10 @@ from halocline_engine.arguments import place_of
 from halocline_engine.datasets.dask_blocks import with_checked_blocks
 from halocline_engine.datasets.grids.conventions import with_encoded_attributes
 from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.netcdf_writing import write_netcdf
+from halocline_engine.datasets.stores.result import open_result
 from halocline_engine.datasets.stores.source import Opened, open_source
+from halocline_engine.datasets.storing.outputs import check_output_path, is_netcdf
 from halocline_engine.errors import OutputError
 from halocline_engine.removal import remove_own
 
@@ -37,44 +40,24 @@ __all__ = [
     "field_bytes",
     "open_beside",
     "published",
+    "result_needs",
     "same_disk",
     "temporary_folder",
 ]
 
-#: Bytes of the name of a result: while it is written, more is put around it.
-_LONGEST = 160
-_NETCDF = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5"})
+#: The NetCDF file of a result, in the folder of its draft.
+_WRITTEN = ".new-netcdf"
 #: Seconds before each attempt to remove a folder.
 _WAITS = (0.0, 0.1, 0.5, 2.0)
 
 
 def check_output(output: Path, source: Path | None) -> None:
-    """Raise `OutputError` unless a new store can stand at `output`, apart from the input.
+    """Raise `OutputError` unless a new result can stand at `output`, apart from the input.
 
     It is looked at where links lead, and `source` has none. See also `open_beside`.
     """
     _check_apart(output, source, "input")
-    if len(os.fsencode(output.name)) > _LONGEST:
-        raise OutputError(
-            f"The name of the output '{output}' is longer than {_LONGEST} bytes.",
-            hint="Choose a shorter one.",
-        )
-    if output.suffix in _NETCDF:
-        raise OutputError(
-            f"The output '{output}' is named as a NetCDF file, but it is a Zarr store.",
-            hint=f"Name it '{output.stem}.zarr'; or leave it out, and write what is returned with"
-            f" to_netcdf('{output.name}').",
-        )
-    if output.exists() or output.is_symlink():
-        raise OutputError(
-            f"The output '{output}' exists already.", hint="Choose another place, or remove it."
-        )
-    if not output.parent.is_dir():
-        raise OutputError(
-            f"The output's directory '{output.parent}' does not exist.", hint="Make it first."
-        )
-    if not os.access(output.parent, os.W_OK):
-        raise OutputError(f"The output's directory '{output.parent}' cannot be written to.")
+    check_output_path(output, OutputError)
 
 
 def open_beside(dataset: xr.Dataset | str | Path, what: str, output: str | Path | None) -> Opened:
@@ -187,8 +170,9 @@ def temporary_folder(parent: Path | None) -> Generator[Path]:
 
 @contextmanager
 def published(output: Path) -> Generator[Path]:
-    """Give a place beside `output` to write to, which becomes `output` at the end.
+    """Give a place beside `output` for a Zarr store, which becomes `output` at the end.
 
+    Where `output` is a NetCDF file, the store is its draft and goes when the file is written.
     Where the body raises, nothing is left of it. What a process left that was killed meanwhile is
     removed when the next one on its machine writes to the same place.
     """
@@ -197,9 +181,21 @@ def published(output: Path) -> Generator[Path]:
     part = output.with_name(f".{output.name}.{owner}.{uuid.uuid4().hex[:12]}.part")
     try:
         yield part
-        _rename(part, output)
+        if is_netcdf(output):
+            write_netcdf(open_result(part), part / _WRITTEN)
+            _link(part / _WRITTEN, output)
+        else:
+            _rename(part, output)
     finally:
         remove_own(part)
+
+
+def result_needs(output: Path, size: int) -> tuple[Path, int]:
+    """Return the directory of a result with the bytes that are written there.
+
+    Those of a NetCDF file are written twice.
+    """
+    return output.parent, 2 * size if is_netcdf(output) else size
 
 
 def _remove_leftovers(output: Path) -> None:
@@ -236,16 +232,29 @@ def _started(process: int) -> str:
     return "" if state == "Z" else fields[18]
 
 
-def _rename(part: Path, output: Path) -> None:
-    taken = OutputError(
+def _taken(output: Path) -> OutputError:
+    return OutputError(
         f"The output '{output}' was made by someone else during the run.",
         hint="Choose another place.",
     )
+
+
+def _rename(part: Path, output: Path) -> None:
     if os.path.lexists(output):  # a folder that is empty would be replaced
-        raise taken
+        raise _taken(output)
     try:
         part.rename(output)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise taken from error
+        raise _taken(output) from error
+
+
+def _link(part: Path, output: Path) -> None:
+    """Give a file its name, and replace none; where there are no links it is renamed."""
+    try:
+        output.hardlink_to(part)
+    except FileExistsError as error:
+        raise _taken(output) from error
+    except OSError:
+        _rename(part, output)

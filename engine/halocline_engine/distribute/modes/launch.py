@@ -34,6 +34,7 @@ from halocline_engine.distribute.jobs.checkpoint import checkpoint_times
 from halocline_engine.distribute.jobs.outputs import (
     check_space,
     field_bytes,
+    result_needs,
     same_disk,
     temporary_folder,
 )
@@ -164,7 +165,7 @@ def _checked_frame(checked: Checked) -> tuple[xr.Dataset, Mapping[str, Mapping[s
     frame, uses = checked.frame(), checked.match.uses
     attributes = attributes_of(checked.opened.dataset, uses)
     if checked.request.output is not None:
-        check_result(frame, uses, checked.match.grid, attributes)
+        check_result(frame, uses, checked.match.grid, attributes, checked.request.output)
     return frame, attributes
 
 
@@ -364,7 +365,7 @@ def _check_disk(
 ) -> None:
     request = checked.request
     scratch = request.workspace or (request.output.parent if request.output else _temporary())
-    needs = [] if request.output is None else [(request.output.parent, sizes.result)]
+    needs = [] if request.output is None else [result_needs(request.output, sizes.result)]
     if request.steps > 1 and not in_memory:
         needs.append((scratch, _PASSES * sizes.kept))
     if pool.remote and request.output is None and not gathered:
