@@ -371,15 +371,22 @@ def test_output_on_the_input(place: str, tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_output_with_the_name_of_another_format(tmp_path: Path) -> None:
-    output = tmp_path / "out.nc"
+@pytest.mark.parametrize("name", ["out.zip", "out.csv", "out.HDF5", "out.grib"])
+def test_output_with_the_suffix_of_another_format(name: str, tmp_path: Path) -> None:
+    output = tmp_path / name
     with pytest.raises(OutputError) as caught:
         run(MEAN, data(), target="reference", output=output)
     assert str(caught.value) == (
-        f"The output '{output}' is named as a NetCDF file, but it is a Zarr store. Name it"
-        " 'out.zarr'; or leave it out, and write what is returned with to_netcdf('out.nc')."
+        f"The output '{output}' has the suffix '{output.suffix}', but results are written as Zarr"
+        " stores or NetCDF files. Name it 'out.zarr' or 'out.nc'."
     )
     assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["run-0.5", "day.1", "v2.0.zarr", "plain"])
+def test_output_with_a_suffix_that_is_no_format(name: str, tmp_path: Path) -> None:
+    run(MEAN, data(), target="reference", output=tmp_path / name)
+    assert (tmp_path / name / "zarr.json").exists()
 
 
 def test_output_that_exists(tmp_path: Path) -> None:
