@@ -26,6 +26,7 @@ from halocline_service.api.requests.middleware import (
 from halocline_service.api.requests.query import refuse_unknown_parameters
 from halocline_service.api.requests.room import Room
 from halocline_service.api.requests.writers import Writers
+from halocline_service.api.responses.downloads import FileProcesses
 from halocline_service.api.responses.files import Digests
 from halocline_service.api.responses.metrics import Metrics
 from halocline_service.api.routes import (
@@ -127,6 +128,7 @@ def create_app(
     app.public_url = app.state.public_url = settings.public_url
     app.state.metrics = Metrics()
     app.state.digests = Digests()
+    app.state.files = FileProcesses(settings)
     app.state.assets = read_assets()
     app.state.meter = objects.Meter()
     app.state.room = Room(context.layout.root, settings.disk_headroom_bytes, settings.upload_bytes)
@@ -172,8 +174,11 @@ def _own_names(settings: Settings) -> list[str]:
 
 def _add_routes(app: Service, settings: Settings) -> None:
     plain = (landing, processes, checks, jobs, events, results, uploads, datasets, health, ui)
+    # Before '/uploads/{upload_id}', which '/uploads/{upload_id}.nc' would match as well.
+    app.include_router(objects.files, max_body_size=settings.upload_bytes)
     for module in plain:
         known = [] if module is ui else [Depends(refuse_unknown_parameters)]
         app.include_router(module.router, dependencies=known)
     app.include_router(objects.router, max_body_size=settings.upload_key_bytes)
-    app.state.routes = [route for module in (*plain, objects) for route in module.router.routes]
+    routers = [*(module.router for module in plain), objects.router, objects.files]
+    app.state.routes = [route for router in routers for route in router.routes]

@@ -100,6 +100,14 @@ class _RequestLimits(BaseSettings):
     chunk_bytes: int = Field(
         default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
     )
+    download_bytes: int = Field(
+        default=16 * _GIBIBYTE,
+        ge=1024,
+        description="Largest NetCDF or CSV file that is made of a result.",
+    )
+    download_seconds: float = Field(
+        default=600.0, gt=0, description="How long making such a file may take."
+    )
     disk_headroom_bytes: int = Field(
         default=256 * _MEBIBYTE,
         ge=0,

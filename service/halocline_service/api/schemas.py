@@ -276,7 +276,9 @@ class UploadInfo(BaseModel):
 
     id: str
     status: Literal["open", "complete"]
-    href: str = Field(description="The root of the Zarr store: PUT its keys below.")
+    href: str = Field(
+        description="The root of the Zarr store, PUT its keys below; or the complete NetCDF file."
+    )
     reference: str = Field(description="How a job names it.")
     created: str
     completed: str | None = None

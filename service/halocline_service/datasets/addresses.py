@@ -11,7 +11,7 @@ __all__ = ["localised"]
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _PATHS = {
     "job": re.compile(rf"/jobs/({_ID})(?:/results(?:/result(?:\.zarr/?)?)?)?"),
-    "upload": re.compile(rf"/uploads/({_ID})(?:\.zarr/?)?"),
+    "upload": re.compile(rf"/uploads/({_ID})(?:\.zarr/?|\.nc)?"),
 }
 
 

@@ -5,9 +5,11 @@ halocline.json                         whose folder this is; see `marker`
 halocline.sqlite3
 jobs/<id>/work/                        passes and checkpoints, shared by the attempts
 jobs/<id>/attempt-<fence>/result.zarr  what one attempt wrote; published by a row of the database
+jobs/<id>/downloads/result.nc          a file made of a result for somebody who asked; kept a day
 uploads/<id>.open/                     what a user is sending
 uploads/<id>.parts/                    objects that are not whole yet
 uploads/<id>.zarr/                     what was checked: .open, renamed under its late writers
+uploads/<id>.zarr/data.nc              all that there is of an upload that is a NetCDF file
 ```
 
 Nothing else is ever deleted: what lies beside these names stays, and so do files in them of names
@@ -32,15 +34,19 @@ from halocline_engine.removal import Removal, is_own, remove_own
 from halocline_service.datasets.keys import has_key_names
 from halocline_service.jobs.job import Job, Lease, Removed, is_id
 
-__all__ = ["COMPARED", "DRAFTS", "Layout"]
+__all__ = ["COMPARED", "DRAFTS", "NETCDF", "Layout"]
 
 _log = structlog.get_logger()
 
 #: A file among the parts of an upload: its digest was found to be right.
 COMPARED = "compared"
+#: The file of an upload that is no Zarr store.
+NETCDF = "data.nc"
 #: Metadata on its way to the root of a store: no key has such a name.
 DRAFTS = frozenset({".zarr.json.part", ".zmetadata.part"})
-_OWN = re.compile("work|attempt-[0-9]+")  # folders that only a job has
+_OWN = re.compile("work|downloads|attempt-[0-9]+")  # folders that only a job has
+_DOWNLOADS = "downloads"
+_DOWNLOAD = re.compile(r"\.?[a-z_]+\.(nc|csv)(\.[0-9a-f]{32}\.part)?")
 _PART = re.compile("[0-9a-f]{32}")
 _TOLD = 5  # of the files that stay, so many are named in the log
 
@@ -73,9 +79,23 @@ class Layout:
         published = (job.outputs or {}).get("zarr", {})
         return self.job(job.id) / published[name] if name in published else None
 
+    def download(self, job: Job, output: str, suffix: str) -> Path:
+        """Give the path of a file that is made of a published output."""
+        return self.job(job.id) / _DOWNLOADS / f"{output}{suffix}"
+
+    def forget_downloads(self, job_id: str, *, before: float) -> int:
+        """Delete files that were made of a job's results before a time; say how many."""
+        folder = self.job(job_id) / _DOWNLOADS
+        return _delete_old([folder / n for n in _names(folder) if _DOWNLOAD.fullmatch(n)], before)
+
     def upload(self, upload_id: str) -> Path:
         """Give the Zarr store of a complete upload."""
         return self.root / "uploads" / f"{upload_id}.zarr"
+
+    def uploaded(self, upload_id: str) -> Path:
+        """Give the dataset of a complete upload: its Zarr store, or its NetCDF file."""
+        file = self.upload(upload_id) / NETCDF
+        return file if file.is_file() else self.upload(upload_id)
 
     def open_upload(self, upload_id: str) -> Path:
         """Give the Zarr store of an upload that is being sent."""
@@ -142,11 +162,7 @@ class Layout:
     def forget_old_parts(self, upload_id: str, *, before: float) -> int:
         """Delete parts of an open upload that grew last before a time; say how many."""
         parts = self.upload_parts(upload_id)
-        found = [parts / name for name in _names(parts) if _PART.fullmatch(name)]
-        old = [path for path in found if _grew(path) < before]
-        for path in old:
-            path.unlink(missing_ok=True)
-        return len(old)
+        return _delete_old([parts / n for n in _names(parts) if _PART.fullmatch(n)], before)
 
     def with_parts(self) -> list[str]:
         """Give the identifiers of uploads that have a folder of parts."""
@@ -156,7 +172,7 @@ class Layout:
     def prune(self, job: Job) -> Removal:
         """Delete what a finished job no longer needs: its workspace and unpublished attempts."""
         published = (job.outputs or {}).get("zarr", {})
-        kept = {Path(folder).parts[0] for folder in published.values()}
+        kept = {_DOWNLOADS, *(Path(folder).parts[0] for folder in published.values())}
         with _own_folders(self.job(job.id)) as own:
             return own.delete(_OWN, but=kept)
 
@@ -167,6 +183,13 @@ def _names(folder: Path) -> frozenset[str]:
     except (FileNotFoundError, NotADirectoryError):
         # What someone else put there may be a file.
         return frozenset()
+
+
+def _delete_old(files: Collection[Path], before: float) -> int:
+    old = [path for path in files if _grew(path) < before]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
 
 
 def _checked(name: str) -> str:
@@ -192,6 +215,8 @@ def _is_part(path: str) -> bool:
 def _own_in(folder: str) -> Callable[[str], bool]:
     """Give what tells Halocline's files from others in a folder of its own."""
     kinds = {".parts": _is_part, ".open": _is_sent, ".zarr": _is_sent}
+    if folder == _DOWNLOADS:
+        return lambda path: _DOWNLOAD.fullmatch(path) is not None
     return kinds.get(Path(folder).suffix, is_own)
 
 

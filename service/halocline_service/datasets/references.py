@@ -119,7 +119,7 @@ class Resolver:
                 f"Upload '{upload_id}' is not complete.",
                 hint=f"Send POST /uploads/{upload_id}/complete first.",
             )
-        return self.layout.upload(found.id)
+        return self.layout.uploaded(found.id)
 
     def _job(self, job_id: str, owner: str) -> Path:
         found = self.store.jobs.get(_identifier(job_id), owner=owner)

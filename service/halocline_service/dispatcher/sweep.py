@@ -27,6 +27,7 @@ _log = structlog.get_logger()
 #: How long what was removed is remembered. Its files are deleted with it; those that a process
 #: left that was killed meanwhile, or wrote when it was late, go then.
 REMAINS_SECONDS = 86_400.0
+_DOWNLOAD_SECONDS = 86_400.0  # how long a file that was made of a result is kept
 _SWEEP_SECONDS = 600.0  # between the beginnings of two sweeps
 
 
@@ -72,6 +73,8 @@ class Sweep:
         ended = job is not None and job.is_final and job.lease_owner is None
         if job is not None and ended and self.layout.prune(job).gone:
             _log.info("workspace deleted", job_id=job_id)
+        if self.layout.forget_downloads(job_id, before=self.now() - _DOWNLOAD_SECONDS):
+            _log.info("files made of results deleted", job_id=job_id)
 
     def _clear(self) -> None:
         """Delete what is left of what was removed, and forget that it was there."""

@@ -28,7 +28,7 @@ _KINDS, _FLOATS = "biuSUTOMm", (4, 8)
 _NAME = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff][^/\x00-\x1f\x7f]*")
 #: The lowest level of deflate: higher ones are slower, and files of values hardly smaller.
 _DEFLATE = {"zlib": True, "complevel": 1, "shuffle": True}
-_ZARR = "Name the output with '.zarr', which holds it;"
+_ZARR = "Name the output with '.zarr', which holds it"
 
 
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
@@ -48,7 +48,9 @@ def _chunked(dataset: xr.Dataset) -> tuple[Any, dict[str, dict[str, Any]]]:
     encoding: dict[str, dict[str, Any]] = {}
     for name, variable in plain.variables.items():
         source = dict(variable.encoding)
-        variable.encoding = {key: source[key] for key in _TIMES if "units" in source if key in source}
+        variable.encoding = {
+            key: source[key] for key in _TIMES if "units" in source if key in source
+        }
         chunks = source.get("preferred_chunks", {})
         if name not in plain.data_vars or variable.dtype.kind not in "biufc" or not chunks:
             continue
@@ -59,45 +61,53 @@ def _chunked(dataset: xr.Dataset) -> tuple[Any, dict[str, dict[str, Any]]]:
     return plain, encoding
 
 
-def check_netcdf(dataset: xr.Dataset, refuse: Callable[..., Exception]) -> None:
+def check_netcdf(
+    dataset: xr.Dataset, refuse: Callable[..., Exception], *, way_out: str = _ZARR
+) -> None:
     """Raise what `refuse` makes where a NetCDF file cannot hold a dataset.
 
-    Values are not looked at.
+    Values are not looked at. `way_out` begins the hint.
     """
+
+    def refusal(message: str, otherwise: str) -> Exception:
+        return refuse(message, hint=f"{way_out}; or {otherwise} before the run.")
+
     for dim in dataset.dims:
         if not _NAME.fullmatch(str(dim)) or str(dim).endswith(" "):
-            raise _bad_name("dimension", str(dim), refuse)
+            raise _bad_name("dimension", str(dim), refusal)
     for name, variable in cast("Any", dataset).variables.items():
         kind = "coordinate" if name in dataset.coords else "variable"
         if not _NAME.fullmatch(str(name)) or str(name).endswith(" "):
-            raise _bad_name(kind, str(name), refuse)
+            raise _bad_name(kind, str(name), refusal)
         dtype = variable.dtype
         if dtype.kind not in _KINDS and not (dtype.kind == "f" and dtype.itemsize in _FLOATS):
-            raise refuse(
+            raise refusal(
                 f"The {kind} '{name}' has values of type '{dtype}', which NetCDF does not have.",
-                hint=f"{_ZARR} or convert it to float32 or float64.",
+                "convert it to float32 or float64",
             )
-        _check_attributes(f"'{name}'", variable.attrs, refuse)
-    _check_attributes("the dataset", dataset.attrs, refuse)
+        _check_attributes(f"'{name}'", variable.attrs, refusal)
+    _check_attributes("the dataset", dataset.attrs, refusal)
 
 
-def _bad_name(kind: str, name: str, refuse: Callable[..., Exception]) -> Exception:
-    return refuse(
-        f"The {kind} {reprlib.repr(name)} cannot be written, as its name is none of NetCDF.",
-        hint=f"{_ZARR} or rename it before the run.",
+def _bad_name(kind: str, name: str, refusal: Callable[[str, str], Exception]) -> Exception:
+    return refusal(
+        f"The {kind} {reprlib.repr(name)} cannot be written, as NetCDF allows no such name.",
+        "rename it",
     )
 
 
 def _check_attributes(
-    what: str, attributes: Mapping[Any, Any], refuse: Callable[..., Exception]
+    what: str, attributes: Mapping[Any, Any], refusal: Callable[[str, str], Exception]
 ) -> None:
     """Try each attribute in a file of memory."""
     for name, value in attributes.items():
-        if not (_NAME.fullmatch(str(name)) and not str(name).endswith(" ") and _is_kept(name, value)):
-            raise refuse(
+        if not (
+            _NAME.fullmatch(str(name)) and not str(name).endswith(" ") and _is_kept(name, value)
+        ):
+            raise refusal(
                 f"The attribute {name!r} of {what} cannot be written to NetCDF, as it is"
                 f" {reprlib.repr(value)}, the {type(value).__name__}.",
-                hint=f"{_ZARR} or drop it before the run.",
+                "drop it",
             )
 
 

@@ -13,18 +13,17 @@ import sys
 from math import ceil
 from typing import BinaryIO
 
-import psutil
 import structlog
 
 from halocline_service import logs
 from halocline_service.api.checking import fitting
 from halocline_service.api.checking.inputs import JsonObject, checked
 from halocline_service.lifetime import end_with
+from halocline_service.limits import limit_growth
 
 __all__ = ["main", "serve"]
 
 _log = structlog.get_logger()
-_RESERVED = 64 * 2**20  # what stacks and other mappings have reserved and never touch
 
 
 def main() -> None:
@@ -34,7 +33,7 @@ def main() -> None:
     asked, told = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what prints does no harm
     _warm()
-    _limit_memory(int(sys.argv[2]))
+    limit_growth(int(sys.argv[2]))
     told.write(b"{}\n")  # ready
     told.flush()
     serve(asked, told, float(sys.argv[1]))
@@ -70,18 +69,6 @@ def _limit_time(seconds: float) -> None:
     soft = ceil(used.ru_utime + used.ru_stime + seconds)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-
-
-def _limit_memory(size: int) -> None:
-    """Let checks take no more than so many bytes beside what is loaded."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    taken = int(psutil.Process().memory_info().data)
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = taken + _RESERVED + size
-    resource.setrlimit(
-        resource.RLIMIT_DATA,
-        (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard),
-    )
 
 
 def _warm() -> None:

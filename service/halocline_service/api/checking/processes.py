@@ -22,7 +22,7 @@ from halocline_service.api.checking.fitting import Datasets
 from halocline_service.api.checking.inputs import JsonObject
 from halocline_service.api.problems import ProblemError
 
-__all__ = ["COMMAND", "CheckProcesses"]
+__all__ = ["COMMAND", "CheckProcesses", "Turns"]
 
 _log = structlog.get_logger()
 
@@ -46,7 +46,7 @@ class CheckProcesses:
         self._idle: asyncio.Queue[_CheckProcess] = asyncio.Queue()
         self._all: set[_CheckProcess] = set()
         self._replacements: set[asyncio.Task[int]] = set()
-        self._turns = _Turns(count)
+        self._turns = Turns(count)
         self._is_closing = False
 
     async def __aenter__(self) -> Self:
@@ -190,7 +190,7 @@ class _CheckProcess:
         return cast("int", self._process.returncode)
 
 
-class _Turns:
+class Turns:
     """Who has a process, and who waits for one."""
 
     def __init__(self, count: int) -> None:

@@ -56,8 +56,15 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def serve(request: Request, path: Path, *, caching: str) -> Response:
-    """Answer a request for a file that exists."""
+def serve(
+    request: Request,
+    path: Path,
+    *,
+    caching: str,
+    media_type: str | None = None,
+    filename: str | None = None,
+) -> Response:
+    """Answer a request for a file that exists; one with a `filename` is to be saved as that."""
     digests: Digests = request.app.state.digests
     try:
         stat = path.stat()
@@ -73,8 +80,9 @@ def serve(request: Request, path: Path, *, caching: str) -> Response:
     if _is_known(request.headers, tag, stat.st_mtime):
         return Response(status_code=304, headers=headers)
     _check_range(request, stat.st_size)
-    kind = "application/json" if is_metadata(path.name) else "application/octet-stream"
-    return FileResponse(path, headers=headers, media_type=kind, stat_result=stat)
+    plain = "application/json" if is_metadata(path.name) else "application/octet-stream"
+    kind = media_type or plain
+    return FileResponse(path, headers=headers, media_type=kind, stat_result=stat, filename=filename)
 
 
 def _is_known(headers: Headers, tag: str, modified: float) -> bool:

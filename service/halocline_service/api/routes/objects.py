@@ -1,4 +1,4 @@
-"""The keys of uploads: plain PUTs and GETs of a Zarr store's objects.
+"""The contents of uploads: plain PUTs and GETs of a Zarr store's objects, or of a NetCDF file.
 
 Apart from the other routes of uploads because their bodies may be larger.
 """
@@ -19,19 +19,31 @@ import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
+from halocline_engine.datasets.storing.outputs import is_netcdf
 from halocline_service.api.problems import ProblemError
-from halocline_service.api.requests.context import Context, Here, OwnUpload
+from halocline_service.api.requests.context import Context, Here, OwnUpload, base_url
 from halocline_service.api.requests.headers import whole_number
 from halocline_service.api.requests.room import Held, Room
 from halocline_service.api.responses.files import FOREVER, NEVER, serve
 from halocline_service.api.responses.listing import listing
 from halocline_service.datasets.keys import locate
+from halocline_service.datasets.layout import NETCDF
 from halocline_service.datasets.tree import Census, count
 from halocline_service.jobs.job import Upload
 
-__all__ = ["Meter", "check_size", "meter", "router"]
+__all__ = ["Meter", "check_size", "files", "meter", "router"]
 
 router = APIRouter(tags=["Uploads"])
+#: Whole files, which may be as large as an upload.
+files = APIRouter(tags=["Uploads"])
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+    }
+}
+_NETCDF = "application/x-netcdf"
 
 
 @dataclass(slots=True)
@@ -136,19 +148,12 @@ def meter(request: Request) -> Meter:
     "/uploads/{upload_id}.zarr/{key:path}",
     status_code=204,
     summary="Send a key of a Zarr store",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/octet-stream": {"schema": {"type": "string"}}},
-        }
-    },
+    openapi_extra=_BODY,
 )
 async def put(
     request: Request, response: Response, upload: OwnUpload, key: str, here: Here
 ) -> None:
     """Store one object; whole or not at all, and the last one of two wins."""
-    if upload.is_complete:
-        raise ProblemError("upload", f"Upload '{upload.id}' is complete and cannot be changed.")
     target = locate(here.layout.open_upload(upload.id), key)
     if target is None:
         raise ProblemError(
@@ -156,12 +161,41 @@ async def put(
             f"'{key[:200]}' is not a key of a Zarr store.",
             hint="Keys are names of arrays, groups and chunks, divided by '/'.",
         )
+    if is_netcdf(target) and "/" not in key:
+        raise ProblemError(
+            "argument",
+            f"'{key[:200]}' is the name of a NetCDF file, and no key of a Zarr store.",
+            hint=f"PUT the whole file to {base_url(request)}/uploads/{upload.id}.nc",
+        )
+    await _store(request, response, here, upload, target, here.settings.upload_key_bytes)
+
+
+@files.put(
+    "/uploads/{upload_id}.nc",
+    status_code=204,
+    summary="Send a NetCDF file",
+    openapi_extra={
+        "requestBody": {"required": True, "content": {_NETCDF: {"schema": {"type": "string"}}}}
+    },
+)
+async def put_netcdf(request: Request, response: Response, upload: OwnUpload, here: Here) -> None:
+    """Store a whole NetCDF file, of format 3 or 4, as the dataset of an upload."""
+    target = here.layout.open_upload(upload.id) / NETCDF
+    await _store(request, response, here, upload, target, here.settings.upload_bytes)
+
+
+async def _store(
+    request: Request, response: Response, here: Context, upload: Upload, target: Path, most: int
+) -> None:
+    """Store the body of a request, of at most so many bytes, and answer its digest."""
+    if upload.is_complete:
+        raise ProblemError("upload", f"Upload '{upload.id}' is complete and cannot be changed.")
     part = here.layout.upload_parts(upload.id) / secrets.token_hex(16)
     others = await anyio.to_thread.run_sync(_others, here, request, upload, target)
     room: Room = request.app.state.room
     try:
         with room.hold(upload.id, others) as held:
-            await anyio.to_thread.run_sync(held.check, _announced(here, request))
+            await anyio.to_thread.run_sync(held.check, _announced(request, most))
             size, digest = await _receive(request, part, held)
             await anyio.to_thread.run_sync(_accept, here, request, upload, part, target, size)
     finally:
@@ -175,10 +209,10 @@ def _others(here: Context, request: Request, upload: Upload, target: Path) -> in
     return meter(request).seen(upload.id, lambda: count(sent)).bytes - _stored(target).bytes
 
 
-def _announced(here: Context, request: Request) -> int:
+def _announced(request: Request, most: int) -> int:
     """Give how many bytes a request says that it brings; what is too many is refused elsewhere."""
     announced = whole_number(request.headers.get("content-length", "0"))
-    return min(announced or 0, here.settings.upload_key_bytes)
+    return min(announced or 0, most)
 
 
 def _discard(part: Path) -> None:
@@ -250,3 +284,19 @@ def get(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
     if path is None or not path.is_file():
         raise ProblemError("not-found", f"The upload has no key '{key[:200]}'.")
     return serve(request, path, caching=caching)
+
+
+@files.get(
+    "/uploads/{upload_id}.nc",
+    summary="The NetCDF file of an upload",
+    response_class=Response,
+    responses={200: {"content": {_NETCDF: {}}}},
+)
+def get_netcdf(request: Request, upload: OwnUpload, here: Here) -> Response:
+    """Give the file of an upload that is no Zarr store."""
+    done = upload.is_complete
+    root = here.layout.upload(upload.id) if done else here.layout.open_upload(upload.id)
+    path = root / NETCDF
+    if not path.is_file():
+        raise ProblemError("not-found", f"Upload '{upload.id}' has no NetCDF file.")
+    return serve(request, path, caching=FOREVER if done else NEVER, media_type=_NETCDF)

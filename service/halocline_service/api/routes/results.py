@@ -7,16 +7,19 @@ there yet answers 425, one that never will be or was removed answers 410.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from halocline_service.api.problems import ProblemError, stored_problem
-from halocline_service.api.requests.context import Here, Owner, OwnJob, base_url
+from halocline_service.api.requests.context import Context, Here, Owner, OwnJob, base_url
+from halocline_service.api.responses.downloads import FileProcesses
 from halocline_service.api.responses.files import FOREVER, serve
 from halocline_service.api.responses.listing import listing
 from halocline_service.datasets.keys import locate
+from halocline_service.exports.formats import FORMATS
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State, ogc_status
 from halocline_service.processes.table import PROCESSES
@@ -30,30 +33,84 @@ _ZARR = "application/vnd+zarr"
 _ABSENT = "absent=empty"
 
 
-@router.get("/jobs/{job_id}/results", summary="The results")
-def results(
+_Form = Annotated[
+    Literal["json", "netcdf", "csv"],
+    Query(
+        description="The document, with links to what is large; or an output as a file: 'netcdf' "
+        "of any, 'csv' of series along one dimension. The first request has the file made."
+    ),
+]
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "application/json": {},
+            **{form.media_type: {} for form in FORMATS.values()},
+        }
+    },
+    206: {"description": "The bytes of a file that were asked for."},
+    304: {"description": "Not changed."},
+    416: {"description": "The range is not satisfiable."},
+}
+
+
+@router.get("/jobs/{job_id}/results", summary="The results", responses=_FILES)
+async def results(
     request: Request,
     job: OwnJob,
+    here: Here,
+    owner: Owner,
     outputs: Annotated[str | None, Query(max_length=1000, description="Names, by commas.")] = None,
-) -> dict[str, Any]:
-    """Give the outputs: values, and links to what is too large to be one."""
+    f: _Form = "json",
+) -> Any:
+    """Give the outputs: values, and links to what is too large to be one; or a file of one."""
     _published(job)
+    if f != "json":
+        return await _file(request, here, owner, job, outputs, f)
     document = _document(job, base_url(request))
     if outputs is None:
         return document
     return {name: _output(job, document, name) for name in outputs.split(",") if name}
 
 
-@router.get("/jobs/{job_id}/results/{output}", summary="One result")
-def result(request: Request, job: OwnJob, output: str) -> Any:
-    """Give one output: its value, or a link to it; the address of a store leads to its listing."""
+@router.get("/jobs/{job_id}/results/{output}", summary="One result", responses=_FILES)
+async def result(
+    request: Request, job: OwnJob, here: Here, owner: Owner, output: str, f: _Form = "json"
+) -> Any:
+    """Give an output: its value, a link to it, or a file; a store's address leads to its keys."""
     _published(job)
+    if f != "json":
+        return await _file(request, here, owner, job, output, f)
     document = _document(job, base_url(request))
     match document.get(output.removesuffix(".zarr")):
         case {"href": str(address)} if address.endswith(f"/{output}"):
             return RedirectResponse(f"{address}/")
         case _:
             return _output(job, document, output)
+
+
+async def _file(
+    request: Request, here: Context, owner: str, job: Job, wanted: str | None, form: str
+) -> Response:
+    """Give an output as a file, which is made now where it is not there."""
+    stored = (job.outputs or {}).get("zarr", {})
+    name = next(iter(stored), "") if wanted is None else wanted
+    root = here.layout.output(job, name)
+    if root is None:
+        raise ProblemError(
+            "no-such-output",
+            f"Job '{job.id}' has no output '{name}' that is a dataset."
+            if name
+            else f"Job '{job.id}' has no dataset as its result.",
+            hint=f"It has: {', '.join(stored) or 'values only; leave out f='}.",
+        )
+    described = FORMATS[form]
+    path = here.layout.download(job, name, described.suffix)
+    files: FileProcesses = request.app.state.files
+    await files.make(owner, root, form, path)
+    # Identifiers begin with the time: their ends tell jobs apart.
+    called = f"{name}-{job.id[-8:]}{described.suffix}"
+    told = {"media_type": described.media_type, "filename": called}
+    return await anyio.to_thread.run_sync(lambda: serve(request, path, caching=FOREVER, **told))
 
 
 def _document(job: Job, base: str) -> dict[str, Any]:

@@ -1,10 +1,16 @@
-"""Datasets that users send: plain PUTs of a Zarr store's keys, then one check that freezes them."""
+"""Datasets that users send: plain PUTs of a Zarr store's keys, or of a NetCDF file.
+
+One check at the end freezes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import anyio.from_thread
 from fastapi import APIRouter, Request, Response
 
 from halocline_service.api.problems import ProblemError
@@ -19,10 +25,11 @@ from halocline_service.api.requests.context import (
 from halocline_service.api.requests.execution import used_key
 from halocline_service.api.requests.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.requests.usage import refuse_in_use
+from halocline_service.api.responses.downloads import FileProcesses
 from halocline_service.api.routes.objects import check_size, meter
 from halocline_service.api.schemas import Link, OpenUpload, UploadInfo, UploadList, timestamp
 from halocline_service.datasets.digests import digest_of
-from halocline_service.datasets.layout import COMPARED
+from halocline_service.datasets.layout import COMPARED, NETCDF
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.datasets.turns import BusyError, alone
 from halocline_service.jobs.job import Upload, UploadRequest
@@ -54,7 +61,7 @@ def open_upload(
     body: OpenUpload | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> UploadInfo:
-    """Make room for a dataset; its Zarr keys are then PUT below `href`.
+    """Make room for a dataset; its Zarr keys are then PUT below `href`, or a NetCDF file beside it.
 
     Where you have the same content already, as its digest tells, that upload is answered (200).
     """
@@ -81,21 +88,22 @@ def open_upload(
         response.status_code = 200
     else:
         here.layout.make_upload(made.id)
-    info = _info(made, base_url(request))
+    info = _info(here, made, base_url(request))
     response.headers["Location"] = f"{base_url(request)}/uploads/{made.id}"
     return info
 
 
-def _info(upload: Upload, base: str) -> UploadInfo:
+def _info(here: Context, upload: Upload, base: str) -> UploadInfo:
     url = f"{base}/uploads/{upload.id}"
     done = upload.is_complete
     beside = [Link(href=url, rel="self", type="application/json")]
     if not done:
+        beside.append(Link(href=f"{url}.nc", rel="netcdf", type="application/x-netcdf"))
         beside.append(Link(href=f"{url}/complete", rel="complete", type="application/json"))
     return UploadInfo(
         id=upload.id,
         status="complete" if done else "open",
-        href=f"{url}.zarr",
+        href=f"{url}.nc" if done and here.layout.uploaded(upload.id).is_file() else f"{url}.zarr",
         reference=f"upload:{upload.id}",
         created=timestamp(upload.created) or "",
         completed=timestamp(upload.completed),
@@ -127,7 +135,7 @@ def uploads(
     shown, more = turn(here.store.uploads.list(owner, page), page)
     base = base_url(request)
     beside = links(request, [upload.id for upload in shown], page, more=more)
-    return UploadList(uploads=[_info(upload, base) for upload in shown], links=beside)
+    return UploadList(uploads=[_info(here, upload, base) for upload in shown], links=beside)
 
 
 @router.get(
@@ -136,9 +144,9 @@ def uploads(
     response_model_exclude_none=True,
     summary="One upload",
 )
-def upload_info(request: Request, upload: OwnUpload) -> UploadInfo:
+def upload_info(request: Request, upload: OwnUpload, here: Here) -> UploadInfo:
     """Tell how an upload stands."""
-    return _info(upload, base_url(request))
+    return _info(here, upload, base_url(request))
 
 
 @router.delete("/uploads/{upload_id}", status_code=204, summary="Delete an upload")
@@ -162,18 +170,21 @@ def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner)
     summary="Check and freeze an upload",
 )
 def complete(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> UploadInfo:
-    """Check the metadata, write it consolidated, and freeze the upload; then jobs may read it."""
+    """Check the metadata, write it consolidated, and freeze the upload; then jobs may read it.
+
+    A NetCDF file is looked into as a whole.
+    """
     with _alone(here, upload):
         uploads = here.store.uploads
         done = uploads.get(upload.id, owner=owner)
         if done is not None and not done.is_complete:
-            census = _freeze(here, upload)
+            census = _freeze(request, here, upload)
             done = uploads.complete(upload.id, owner=owner, keys=census.keys, size=census.bytes)
         if done is None:
             raise ProblemError("upload", f"Upload '{upload.id}' was deleted by another request.")
         here.layout.forget_parts(upload.id)
     meter(request).forget(upload.id)
-    return _info(done, base_url(request))
+    return _info(here, done, base_url(request))
 
 
 @contextmanager
@@ -194,8 +205,8 @@ def _alone(here: Context, upload: Upload) -> Generator[None]:
         ) from None
 
 
-def _freeze(here: Context, upload: Upload) -> Census:
-    """Take the store away from its writers and check it; give it back if it is not good."""
+def _freeze(request: Request, here: Context, upload: Upload) -> Census:
+    """Take the dataset away from its writers and check it; give it back if it is not good."""
     sent, frozen = here.layout.open_upload(upload.id), here.layout.upload(upload.id)
     compared = here.layout.upload_parts(upload.id) / COMPARED
     if not frozen.exists():  # else an earlier request came this far and no further
@@ -207,17 +218,35 @@ def _freeze(here: Context, upload: Upload) -> Census:
                 "upload", f"Upload '{upload.id}' was deleted by another request."
             ) from None
     try:
-        documents = check_tree(frozen, largest_chunk=here.settings.chunk_bytes)
+        file, documents = frozen / NETCDF, dict[str, dict[str, Any]]()
+        if file.is_file():
+            _check_netcdf(request, upload, file)
+        else:
+            documents = check_tree(frozen, largest_chunk=here.settings.chunk_bytes)
         if upload.digest is not None and not compared.exists():
             _compare(upload, digest_of(frozen))
             compared.touch()  # from here on it is not as it was sent
-        consolidate(frozen, documents)
+        if documents:
+            consolidate(frozen, documents)
         census = count(frozen)
         check_size(here, census)
     except Exception:
         frozen.rename(sent)
         raise
     return census
+
+
+def _check_netcdf(request: Request, upload: Upload, file: Path) -> None:
+    """Look into a file in a process with limits; it must be all that was sent."""
+    if any(path != file for path in file.parent.iterdir()):
+        raise ProblemError(
+            "upload",
+            f"Upload '{upload.id}' has a NetCDF file and keys of a Zarr store, expected one of "
+            "them.",
+            hint="Delete the upload, and send either.",
+        )
+    files: FileProcesses = request.app.state.files
+    anyio.from_thread.run(files.check, upload.owner, file, upload.id)
 
 
 def _compare(upload: Upload, found: str) -> None:
