@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from halocline_engine.addresses import output_path
 from halocline_engine.errors import ArgumentError
 
 __all__ = [
@@ -310,7 +311,7 @@ def place_of(argument: str, given: object) -> Path | None:
     """Return where something is written, as users name it."""
     if given is None:
         return None
-    found = _path(given)
+    found = _path(output_path(given, ArgumentError) if isinstance(given, str) else given)
     if found is None:
         raise ArgumentError(
             f"Argument '{argument}' must be a path, got {_kind(given)} {_shown(given)}.",

@@ -44,7 +44,10 @@ def job_file_schema() -> str:
             "inputs": {"type": "object", "description": "The inputs of the process."},
             "job_name": called["job_name"]["anyOf"][0],
             "labels": called["labels"],
-            "output": {"type": "string", "description": "The new Zarr store for the result."},
+            "output": {
+                "type": "string",
+                "description": "The new Zarr store, or '.nc' file, for the result.",
+            },
         },
         "allOf": [_inputs_of(name) for name in known],
     }

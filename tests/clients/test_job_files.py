@@ -149,7 +149,7 @@ def test_waiting_downloading_and_following(
     out = folder / "fetched.zarr"
     assert command(client.url, capsys, "download", job, str(out), "--quiet").strip() == str(out)
     told = command(client.url, capsys, "download", job, str(out), status=3)
-    assert "There is already something at" in told
+    assert f"The output '{out}' exists already." in told
     lines = command(client.url, capsys, "logs", job, "--follow").splitlines()
     assert any("planned target=reference" in line or "planned" in line for line in lines)
     assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z +\d+ % [a-z-]+", line) for line in lines)

@@ -316,13 +316,13 @@ def test_a_running_job_can_be_dismissed(client: Client, sea: xr.Dataset) -> None
 
 def test_a_copy_is_what_is_opened(client: Client, sea: xr.Dataset, tmp_path: Path) -> None:
     job = client.stencil(halve, sea, target="reference")
-    path = job.download(tmp_path / "deep" / "copy.zarr", progress=False)
+    path = job.download(tmp_path / "copy.zarr", progress=False)
     with cast("Any", xr).open_zarr(path, chunks=None) as copy:
         xr.testing.assert_identical(copy.load(), job.result().load())
     with pytest.raises(OutputError) as caught:
         job.download(path)
     assert str(caught.value) == (
-        f"There is already something at '{path}'. Name a folder that does not exist."
+        f"The output '{path}' exists already. Choose another place, or remove it."
     )
     assert [p.name for p in path.parent.iterdir()] == ["copy.zarr"]
 
@@ -376,8 +376,7 @@ def test_run_writes_a_store(
     code, _, err = command(service, capsys, "run", *GOOD, "--output", "half.zarr")
     assert code == 3
     assert err == (
-        "error: There is already something at 'half.zarr'.\n"
-        "hint: Name another place: --output new.zarr; without, it is 'result.zarr'.\n"
+        "error: The output 'half.zarr' exists already.\nhint: Choose another place, or remove it.\n"
     )
 
 

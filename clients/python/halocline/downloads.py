@@ -1,4 +1,4 @@
-"""Results on their way back: a Zarr store copied object by object, whatever its size."""
+"""Results on their way back: a Zarr store object by object, or a NetCDF file, whatever the size."""
 
 from __future__ import annotations
 
@@ -19,60 +19,118 @@ import httpx2
 
 from halocline.connection import Connection
 from halocline.errors import NotFoundError, OutputError, ServiceError
+from halocline_engine.addresses import output_path
+from halocline_engine.datasets.storing.outputs import check_output_path, is_netcdf
 
-__all__ = ["checked_content", "chunk_keys", "download", "raise_if_gone"]
+__all__ = ["checked_content", "checked_output", "chunk_keys", "download", "raise_if_gone"]
 
 _WORKERS = 8
-_NETCDF = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5"})
 _DIGEST = re.compile("[0-9a-f]{64}")
+_PIECE = 32 * 2**20  # bytes of a file that are asked for at a time
+#: Seconds that a service may take to make a NetCDF file.
+_MAKING = httpx2.Timeout(60.0, connect=10.0, read=1800.0)
+
+
+def checked_output(output: str | Path) -> Path:
+    """Return the path of a result, to which it can be written.
+
+    Raises OutputError before anything is sent where it cannot.
+    """
+    path = output_path(str(output), OutputError).expanduser()
+    check_output_path(path, OutputError)
+    return path
 
 
 def download(connection: Connection, url: str, path: Path) -> Path:
-    """Copy the consolidated Zarr store at `url` to the folder `path`, and return it.
+    """Copy the result whose Zarr store is at `url` to `path`, and return that.
 
-    The folder appears whole or not at all. An object that the service does not have stands for a
-    chunk of nothing but fill values, as Zarr has it. Raises OutputError where something is at
-    `path`, or it cannot be written.
+    It is a NetCDF file if `path` is called so, otherwise a folder. It appears whole or not at all.
+    Raises OutputError where something is at `path`, or it cannot be written.
     """
-    if path.suffix in _NETCDF:
-        raise OutputError(
-            f"'{path}' is named as a NetCDF file, but a result is a Zarr store.",
-            hint=f"Name it '{path.stem}.zarr', or write job.result().to_netcdf('{path.name}').",
-        )
-    if path.exists():
-        raise OutputError(
-            f"There is already something at '{path}'.", hint="Name a folder that does not exist."
-        )
-    document = connection.get(f"{url}/zarr.json")
-    arrays = _arrays(document)
-    keys = [f"{name}/{key}" for name, meta in arrays.items() for key in chunk_keys(meta)]
+    check_output_path(path, OutputError)
+    copy = _copy_file if is_netcdf(path) else _copy_store
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
-            for key in ["", *(f"{name}/" for name in _nodes(document))]:
-                _copy(connection, url, f"{key}zarr.json", partial)
-            with ThreadPoolExecutor(_WORKERS) as pool:
-                copies = [pool.submit(_copy, connection, url, key, partial) for key in keys]
-                for copy in copies:
-                    copy.result()
-            partial.chmod(0o755)
-            os.replace(partial, path)
+            copy(connection, url, folder, path)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"The result cannot be written to '{path}': {error}.") from error
     return path
 
 
+def _copy_store(connection: Connection, url: str, folder: Path, path: Path) -> None:
+    """Copy a store object by object.
+
+    An object that the service does not have stands for a chunk of nothing but fill values, as Zarr
+    has it.
+    """
+    document = connection.get(f"{url}/zarr.json")
+    arrays = _arrays(document)
+    keys = [f"{name}/{key}" for name, meta in arrays.items() for key in chunk_keys(meta)]
+    for key in ["", *(f"{name}/" for name in _nodes(document))]:
+        _copy(connection, url, f"{key}zarr.json", folder)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        copies = [pool.submit(_copy, connection, url, key, folder) for key in keys]
+        for copy in copies:
+            copy.result()
+    folder.chmod(0o755)
+    os.replace(folder, path)
+
+
+def _copy_file(connection: Connection, url: str, folder: Path, path: Path) -> None:
+    """Copy the NetCDF file of a result in pieces, each of which is asked for again if it is lost.
+
+    The service makes the file when it is asked for the first piece.
+    """
+    address, part, digest = url.removesuffix(".zarr"), folder / "part", hashlib.sha256()
+    size, told = 1, ""
+    with part.open("wb") as file:
+        while (at := file.tell()) < size:
+            answer = connection.send(
+                "GET",
+                address,
+                params={"f": "netcdf"},
+                headers={"Range": f"bytes={at}-{at + _PIECE - 1}"},
+                timeout=_MAKING,
+            )
+            tag, size = _tag(answer), _whole_size(answer)
+            if told not in ("", tag) or not answer.content:
+                raise ServiceError(
+                    "The file of the result changed while it was downloaded.", hint="Try again."
+                )
+            told = tag
+            digest.update(answer.content)
+            file.write(answer.content)
+    if _DIGEST.fullmatch(told) and digest.hexdigest() != told:
+        raise _other_content("The file", "of the result")
+    part.chmod(0o644)
+    os.link(part, path) if hasattr(os, "link") else part.rename(path)
+
+
+def _tag(answer: httpx2.Response) -> str:
+    return answer.headers.get("ETag", "").strip('"')
+
+
+def _whole_size(answer: httpx2.Response) -> int:
+    """Return the bytes of the file that an answer is a piece of."""
+    of_file = answer.headers.get("Content-Range", "").rpartition("/")[2]
+    return int(of_file) if of_file.isdigit() else len(answer.content)
+
+
+def _other_content(what: str, of: str) -> ServiceError:
+    return ServiceError(
+        f"{what} {of} did not arrive as the service has it.",
+        hint="Try again; if it comes again, something on the way changes what is sent.",
+    )
+
+
 def checked_content(response: httpx2.Response, key: str) -> bytes:
     """Return an object of a result; raises `ServiceError` where it is not what the service has."""
-    content, told = response.content, response.headers.get("ETag", "").strip('"')
+    content, told = response.content, _tag(response)
     if _DIGEST.fullmatch(told) and hashlib.sha256(content).hexdigest() != told:
-        raise ServiceError(
-            f"The object '{key}' of the result did not arrive as the service has it.",
-            hint="Try again; if it comes again, something on the way changes what is sent.",
-        )
+        raise _other_content(f"The object '{key}'", "of the result")
     return content
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from halocline.config import load
 from halocline.connection import Connection
-from halocline.downloads import download
+from halocline.downloads import checked_output, download
 from halocline.errors import (
     ArgumentError,
     CancelledError,
@@ -353,12 +353,14 @@ class Job(_KnownJob):
     def download(
         self, path: str | Path, timeout: float | None = None, *, progress: bool = True
     ) -> Path:
-        """Wait, and download the Zarr store of the result, object by object.
+        """Wait, and download the result: as a NetCDF file, or as a Zarr store.
+
+        The path is checked first. The service makes the NetCDF file.
 
         Parameters
         ----------
         path : str or path
-            Folder to create.
+            File to create if the name ends in '.nc', otherwise the folder of a Zarr store.
         timeout : float, optional
             Seconds to wait; by default without end.
         progress : bool, default: True
@@ -367,16 +369,17 @@ class Job(_KnownJob):
         Returns
         -------
         pathlib.Path
-            The folder.
+            The file or the folder.
 
         %(raises)s
         OutputError
-            The folder exists or cannot be written.
+            The path exists, or no result can be written there.
 
         """
-        folder = place("path", path)
+        place("path", path)
+        output = checked_output(path)
         url = self.result_url(timeout, progress=progress)
-        return download(self._connection, url, folder)
+        return download(self._connection, url, output)
 
     @documents({"raises": _ENDED})
     def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from halocline.awaited.calls import Awaiting, awaited
+from halocline.downloads import checked_output
 from halocline.errors import WaitTimeout
 from halocline.events import ENDED, Event, Status
-from halocline.inputs.arguments import flag, seconds
+from halocline.inputs.arguments import flag, place, seconds
 from halocline.job import Job
 from halocline.plan import Plan
 from halocline_engine.signatures import with_answers
@@ -157,7 +158,9 @@ class AsyncJob(Awaiting):
     async def download(
         self, path: str | Path, timeout: float | None = None, *, progress: bool = True
     ) -> Path:
-        """Wait, and download the Zarr store of the result; see `Job.download`."""
+        """Wait, and download the result to a file or a folder; see `Job.download`."""
+        place("path", path)
+        checked_output(path)
         await self._ended(timeout, progress)
         return await self._run(self._job.download, path, progress=False)
 

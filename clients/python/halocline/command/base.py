@@ -13,6 +13,7 @@ import typer
 from halocline.client import Client
 from halocline.command.render import render_job
 from halocline.config import DEFAULT_URL
+from halocline.downloads import checked_output
 from halocline.errors import NotFoundError, OutputError
 from halocline.job import Job
 
@@ -26,8 +27,9 @@ __all__ = [
     "finish",
     "finish_at",
     "found",
+    "one_of",
+    "output_at",
     "print_job",
-    "refuse_existing",
     "resumable",
     "uploads",
 ]
@@ -53,13 +55,21 @@ Limit = Annotated[int, typer.Option(min=1, help="How many, the newest first.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
-def refuse_existing(output: Path | None) -> None:
-    """Raise before anything is sent if the result could not be written in the end."""
-    if output and output.exists():
+def output_at(output: str | Path | None, default: str = "") -> Path | None:
+    """Return where a result goes, which may be by default.
+
+    Raises OutputError before anything is sent if it could not be written in the end.
+    """
+    if output is not None:
+        return checked_output(output)
+    if not default:
+        return None
+    if Path(default).exists():
         raise OutputError(
-            f"There is already something at '{output}'.",
-            hint="Name another place: output='new.zarr'; without, it is 'result.zarr'.",
+            f"The result would be '{default}', which exists already.",
+            hint="Choose another place with --output, or remove it.",
         )
+    return checked_output(default)
 
 
 def finish(job: Job, output: Path | None, *, show: bool) -> None:

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from halocline.errors import ArgumentError
+from halocline.errors import ArgumentError, OutputError
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input
 from halocline_engine.interface.renames import with_new_names
+from halocline_engine.addresses import output_path
 from halocline_engine.language.python.sources import Source
 
 __all__ = ["JobFile", "is_job_file", "read_job_file"]
@@ -66,13 +67,14 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
     folder = path.parent
     source = _program(folder, inputs.get("program"))
     made = each_input(inputs, partial(_from, folder))
-    output = _of(path, document, "output", str, None)
+    given = _of(path, document, "output", str, None)
+    output = None if given is None else folder / output_path(given, OutputError)
     return JobFile(
         process=process,
         inputs=made if dataset is None else {**made, "dataset": dataset},
         job_name=_of(path, document, "job_name", str, None),
         labels=tuple(str(label) for label in labels),
-        output=None if output is None else folder / output,
+        output=output,
         source=source,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,8 +18,9 @@ from halocline.command.base import (
     finish,
     finish_at,
     found,
+    one_of,
+    output_at,
     print_job,
-    refuse_existing,
     resumable,
     uploads,
 )
@@ -28,6 +28,8 @@ from halocline.command.render import render_event, render_jobs, render_uploads
 from halocline.inputs.identities import one_of
 
 __all__ = ()
+
+_OUTPUT = "result.zarr"
 
 
 @app.command("ls")
@@ -180,15 +182,19 @@ def wait(identity: Identity, quiet: Quiet = False, url: Url = None, as_json: Jso
 @app.command()
 def download(
     identity: Identity,
-    output: Annotated[Path, typer.Argument(help="The new Zarr store for the result.")] = Path(
-        "result.zarr"
-    ),
+    output: Annotated[
+        str | None,
+        typer.Argument(
+            help="The new Zarr store, or '.nc' file, for the result.", show_default=_OUTPUT
+        ),
+    ] = None,
     quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Wait for a job, and copy its result to a local Zarr store."""
-    refuse_existing(output)
+    """Wait for a job, and copy its result to a local Zarr store or NetCDF file."""
+    place = output_at(output, _OUTPUT)
+    assert place is not None, "there is a default"
     with Client(url) as client:
         job = found(client, identity)
-        finish_at(job, output, quiet=quiet, as_json=as_json)
+        finish_at(job, place, quiet=quiet, as_json=as_json)

@@ -18,8 +18,8 @@ from halocline.command.base import (
     finish,
     finish_at,
     found,
+    output_at,
     print_job,
-    refuse_existing,
 )
 from halocline.command.inputs import read_inputs
 from halocline.command.jobfile import is_job_file, read_job_file
@@ -50,7 +50,7 @@ _Dataset = Annotated[
         " with inputs."
     ),
 ]
-_OUTPUT = Path("result.zarr")
+_OUTPUT = "result.zarr"
 
 
 @app.command()
@@ -63,19 +63,20 @@ def submit(
     given: Given,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
     output: Annotated[
-        Path | None, typer.Option(help="Wait, and copy the result to this new Zarr store.")
+        str | None,
+        typer.Option(help="Wait, and copy the result to this new Zarr store or '.nc' file."),
     ] = None,
     quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Submit a job and print its id; with --wait or --output, see it through."""
-    refuse_existing(output)
+    place = output_at(output)
     with Client(url) as client:
         job, _ = _submitted(client, program, dataset, process, given)
-        if wait or output:
-            finish(job, output, show=not (quiet or as_json))
-        print_job(job, as_json, short=not (wait or output))
+        if wait or place:
+            finish(job, place, show=not (quiet or as_json))
+        print_job(job, as_json, short=not (wait or place))
 
 
 @app.command()
@@ -87,17 +88,19 @@ def run(
     *,
     given: Given,
     output: Annotated[
-        Path | None,
-        typer.Option(help="The new Zarr store for the result.", show_default="result.zarr"),
+        str | None,
+        typer.Option(
+            help="The new Zarr store, or '.nc' file, for the result.", show_default=_OUTPUT
+        ),
     ] = None,
     quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a job, wait for it, and copy its result to a local Zarr store."""
+    """Submit a job, wait for it, and copy its result to a local Zarr store or NetCDF file."""
     written = read_job_file(Path(program)).output if is_job_file(program, process) else None
-    place = output or written or _OUTPUT
-    refuse_existing(place)
+    place = output_at(output or written, _OUTPUT)
+    assert place is not None, "there is a default"
     with Client(url) as client:
         job, _ = _submitted(client, program, dataset, process, given)
         finish_at(job, place, quiet=quiet, as_json=as_json)
