@@ -7,23 +7,26 @@ with what was expected, what was got, and an example.
 from __future__ import annotations
 
 import math
+import os
+import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias, cast
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from halocline_engine.addresses import output_path
 from halocline_engine.errors import ArgumentError
 
 __all__ = [
     "MODES",
     "RESIDENT_MODES",
     "PlainNumber",
+    "address_scheme",
     "as_held",
     "by_name",
     "check_flags",
@@ -32,9 +35,11 @@ __all__ = [
     "dataset_hint",
     "distinct",
     "literal_bits",
+    "local_path",
     "names",
     "names_by_name",
     "number",
+    "output_path",
     "place_of",
     "plain_number",
     "several",
@@ -47,6 +52,9 @@ __all__ = [
 ]
 
 PlainNumber: TypeAlias = bool | int | float
+
+#: A scheme has two letters, as one is a drive; 'file:' may be followed by a relative path.
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/|([Ff][Ii][Ll][Ee]):")
 
 #: Modes of all functions on datasets, and those of programs whose blocks may stay in memory.
 MODES = ("auto", "streamed")
@@ -305,6 +313,45 @@ def check_mode(mode: object, modes: Sequence[str] = MODES) -> None:
             f" {_shown(mode)}.",
             hint="Leave it out.",
         )
+
+
+def address_scheme(text: str) -> str:
+    """Return the scheme of an address such as 'https://host/x'; empty where it is a path.
+
+    >>> [address_scheme(text) for text in ("s3://b/x", "FILE:/a", "file:a", "C:/a", "a/b:/c")]
+    ['s3', 'file', 'file', '', '']
+    """
+    match = _ADDRESS.match(text)
+    scheme = (match[1] or match[2]).lower() if match else ""
+    return "" if scheme and os.path.isdir(f"{scheme}:") else scheme
+
+
+def local_path(text: str) -> Path | None:
+    """Return a path, also that of a 'file:' URL; None where it is an address elsewhere.
+
+    >>> local_path("file:///a%20b/c"), local_path("x.nc"), local_path("s3://b/x")
+    (PosixPath('/a b/c'), PosixPath('x.nc'), None)
+    """
+    scheme = address_scheme(text)
+    if not scheme:
+        return Path(text)
+    parts = urlsplit(text)
+    is_here = scheme == "file" and parts.netloc in ("", "localhost") and parts.path
+    return Path(unquote(parts.path)) if is_here else None
+
+
+def output_path(text: str, refuse: Callable[..., Exception]) -> Path:
+    """Return the path of a result; raises what `refuse` makes where it is an address elsewhere.
+
+    `refuse` takes a sentence and a `hint`.
+    """
+    path = local_path(text)
+    if path is None:
+        raise refuse(
+            f"The output '{text}' is an address, but results are written to paths of this machine.",
+            hint="Write it to a path, and copy it from there.",
+        )
+    return path
 
 
 def place_of(argument: str, given: object) -> Path | None:

@@ -33,6 +33,7 @@ from halocline_service.api.routes import (
     checks,
     datasets,
     events,
+    files,
     health,
     jobs,
     landing,
@@ -175,10 +176,10 @@ def _own_names(settings: Settings) -> list[str]:
 def _add_routes(app: Service, settings: Settings) -> None:
     plain = (landing, processes, checks, jobs, events, results, uploads, datasets, health, ui)
     # Before '/uploads/{upload_id}', which '/uploads/{upload_id}.nc' would match as well.
-    app.include_router(objects.files, max_body_size=settings.upload_bytes)
+    app.include_router(files.router, max_body_size=settings.upload_bytes)
     for module in plain:
         known = [] if module is ui else [Depends(refuse_unknown_parameters)]
         app.include_router(module.router, dependencies=known)
     app.include_router(objects.router, max_body_size=settings.upload_key_bytes)
-    routers = [*(module.router for module in plain), objects.router, objects.files]
+    routers = [*(module.router for module in plain), objects.router, files.router]
     app.state.routes = [route for router in routers for route in router.routes]

@@ -19,7 +19,7 @@ import httpx2
 
 from halocline.connection import Connection
 from halocline.errors import NotFoundError, OutputError, ServiceError
-from halocline_engine.addresses import output_path
+from halocline_engine.arguments import output_path
 from halocline_engine.datasets.storing.outputs import check_output_path, is_netcdf
 
 __all__ = ["checked_content", "checked_output", "chunk_keys", "download", "raise_if_gone"]

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from halocline_engine.errors import DatasetError, HaloclineError, InternalError
+from halocline_service.exports.limits import limit_growth
 from halocline_service.lifetime import end_with
-from halocline_service.limits import limit_growth
 
 __all__ = ["main"]
 

@@ -14,8 +14,8 @@ from halocline.errors import ArgumentError, OutputError
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input
+from halocline_engine.arguments import output_path
 from halocline_engine.interface.renames import with_new_names
-from halocline_engine.addresses import output_path
 from halocline_engine.language.python.sources import Source
 
 __all__ = ["JobFile", "is_job_file", "read_job_file"]

@@ -18,8 +18,8 @@ import structlog
 from halocline_service import logs
 from halocline_service.api.checking import fitting
 from halocline_service.api.checking.inputs import JsonObject, checked
+from halocline_service.exports.limits import limit_growth
 from halocline_service.lifetime import end_with
-from halocline_service.limits import limit_growth
 
 __all__ = ["main", "serve"]
 

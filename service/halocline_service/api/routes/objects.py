@@ -1,4 +1,4 @@
-"""The contents of uploads: plain PUTs and GETs of a Zarr store's objects, or of a NetCDF file.
+"""The keys of uploads: plain PUTs and GETs of a Zarr store's objects.
 
 Apart from the other routes of uploads because their bodies may be larger.
 """
@@ -27,15 +27,12 @@ from halocline_service.api.requests.room import Held, Room
 from halocline_service.api.responses.files import FOREVER, NEVER, serve
 from halocline_service.api.responses.listing import listing
 from halocline_service.datasets.keys import locate
-from halocline_service.datasets.layout import NETCDF
 from halocline_service.datasets.tree import Census, count
 from halocline_service.jobs.job import Upload
 
-__all__ = ["Meter", "check_size", "files", "meter", "router"]
+__all__ = ["Meter", "check_size", "meter", "router", "store_object"]
 
 router = APIRouter(tags=["Uploads"])
-#: Whole files, which may be as large as an upload.
-files = APIRouter(tags=["Uploads"])
 
 _BODY = {
     "requestBody": {
@@ -43,7 +40,6 @@ _BODY = {
         "content": {"application/octet-stream": {"schema": {"type": "string"}}},
     }
 }
-_NETCDF = "application/x-netcdf"
 
 
 @dataclass(slots=True)
@@ -167,24 +163,10 @@ async def put(
             f"'{key[:200]}' is the name of a NetCDF file, and no key of a Zarr store.",
             hint=f"PUT the whole file to {base_url(request)}/uploads/{upload.id}.nc",
         )
-    await _store(request, response, here, upload, target, here.settings.upload_key_bytes)
+    await store_object(request, response, here, upload, target, here.settings.upload_key_bytes)
 
 
-@files.put(
-    "/uploads/{upload_id}.nc",
-    status_code=204,
-    summary="Send a NetCDF file",
-    openapi_extra={
-        "requestBody": {"required": True, "content": {_NETCDF: {"schema": {"type": "string"}}}}
-    },
-)
-async def put_netcdf(request: Request, response: Response, upload: OwnUpload, here: Here) -> None:
-    """Store a whole NetCDF file, of format 3 or 4, as the dataset of an upload."""
-    target = here.layout.open_upload(upload.id) / NETCDF
-    await _store(request, response, here, upload, target, here.settings.upload_bytes)
-
-
-async def _store(
+async def store_object(
     request: Request, response: Response, here: Context, upload: Upload, target: Path, most: int
 ) -> None:
     """Store the body of a request, of at most so many bytes, and answer its digest."""
@@ -284,19 +266,3 @@ def get(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
     if path is None or not path.is_file():
         raise ProblemError("not-found", f"The upload has no key '{key[:200]}'.")
     return serve(request, path, caching=caching)
-
-
-@files.get(
-    "/uploads/{upload_id}.nc",
-    summary="The NetCDF file of an upload",
-    response_class=Response,
-    responses={200: {"content": {_NETCDF: {}}}},
-)
-def get_netcdf(request: Request, upload: OwnUpload, here: Here) -> Response:
-    """Give the file of an upload that is no Zarr store."""
-    done = upload.is_complete
-    root = here.layout.upload(upload.id) if done else here.layout.open_upload(upload.id)
-    path = root / NETCDF
-    if not path.is_file():
-        raise ProblemError("not-found", f"Upload '{upload.id}' has no NetCDF file.")
-    return serve(request, path, caching=FOREVER if done else NEVER, media_type=_NETCDF)
