@@ -20,11 +20,12 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from halocline_engine.errors import ArgumentError
+from halocline_engine.errors import ArgumentError, DatasetError
 
 __all__ = [
     "MODES",
     "RESIDENT_MODES",
+    "WEB",
     "PlainNumber",
     "address_scheme",
     "as_held",
@@ -53,6 +54,8 @@ __all__ = [
 
 PlainNumber: TypeAlias = bool | int | float
 
+#: Schemes of datasets that are read over HTTP.
+WEB = ("http", "https")
 #: A scheme has two letters, as one is a drive; 'file:' may be followed by a relative path.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/|([Ff][Ii][Ll][Ee]):")
 
@@ -368,8 +371,18 @@ def place_of(argument: str, given: object) -> Path | None:
 
 
 def source_of(given: object) -> Path:
-    """Return the path of a dataset that is not in memory."""
-    found = _path(given)
+    """Return the path of a dataset that is not in memory.
+
+    Raises `DatasetError` where it is an address of something else than a file.
+    """
+    scheme = address_scheme(given) if isinstance(given, str) else ""
+    found = _path(local_path(given) if isinstance(given, str) else given)
+    if found is None and scheme:
+        raise DatasetError(
+            f"Dataset {_shown(given)} cannot be read: addresses may begin with 'file:', 'http:' or"
+            f" 'https:', and object stores are not read yet; got '{scheme}:'.",
+            hint="Open it with xarray.open_zarr or xarray.open_dataset, and pass the dataset.",
+        )
     if found is None:
         raise ArgumentError(
             f"A dataset must be an xarray.Dataset or a path, got {_kind(given)}"

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 
 THREADS = 8
 FORMATS = ("NETCDF4", "NETCDF4", "NETCDF3_64BIT", "NETCDF3_64BIT_DATA", "NETCDF4_CLASSIC")

@@ -11,8 +11,8 @@ from halocline_engine.arguments import (
     names_by_name,
     text,
 )
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.tasks.options import options_of
 from halocline_engine.functions.documentation import documented

@@ -11,8 +11,9 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import as_held, plain_number, text, whole, written
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.stores.source import native, open_source
+from halocline_engine.datasets.stores.source import native
 from halocline_engine.datasets.variables import named_variable
 from halocline_engine.distribute.jobs.reading import chunked
 from halocline_engine.distribute.transfers.buckets_plan import Exchange, ExchangeLayout

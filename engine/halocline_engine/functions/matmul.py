@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.arguments import text
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
-from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.datasets.variables import named_variable, stored_chunks
 from halocline_engine.distribute.products.job import ProductRequest, check_chunks, run_product
 from halocline_engine.distribute.products.reading import Operand

@@ -15,8 +15,9 @@ from halocline_engine.arguments import number, several, text
 from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.mesh import Mesh, Points
 from halocline_engine.datasets.formats.mesh_reader import read_mesh
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
-from halocline_engine.datasets.stores.source import Opened, open_source
+from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.transfers.job import (

@@ -19,7 +19,7 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.backends.compiled import Compiled, retargeted
 from halocline_engine.backends.registry import resolve
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.distribute.executors.select import (
     check_threads,
     new_pool,

@@ -14,7 +14,8 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import by_name, distinct, names_by_name, place_of, whole
-from halocline_engine.datasets.stores.source import InMemory, Opened, open_source
+from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.stores.source import InMemory, Opened
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise
 from halocline_engine.distribute.jobs.outputs import check_workspace

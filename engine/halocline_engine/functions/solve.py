@@ -8,8 +8,8 @@ from typing import Annotated, Required, Unpack
 import xarray as xr
 
 from halocline_engine.arguments import MODES, RESIDENT_MODES, check_flags
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.names import result_name, solution_names
-from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.solves.factor_request import (
     FactorRequest,

@@ -71,7 +71,7 @@ def _export(asked: Mapping[str, Any]) -> None:
 
 def _check(path: Path) -> None:
     """Refuse a file that is no NetCDF, refers to others, or declares more than can be read."""
-    from halocline_engine.datasets.stores.source import open_source
+    from halocline_engine.datasets.inputs.opening import open_source
 
     try:
         open_source(path)

@@ -15,8 +15,8 @@ from emulation.machine import EmulatedArtifact
 from hybrid_height import FIELDS, SAMPLE, TEXT, by_numpy, by_xgcm, missing
 
 import halocline_engine as he
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.stores.sink import ArraySink
-from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.executors.local import LocalPool

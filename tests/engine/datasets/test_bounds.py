@@ -21,7 +21,7 @@ import zarr.codecs
 import halocline_engine as he
 from halocline_engine.datasets.decoding.bounds import decoded
 from halocline_engine.datasets.decoding.frames import Corrupt, zstd_most
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.errors import DatasetError
 
 _N: Any = cast(Any, numcodecs)

@@ -12,7 +12,8 @@ import xarray as xr
 import zarr
 
 from halocline_engine import run
-from halocline_engine.datasets.stores.source import ArrayStore, open_source
+from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.stores.source import ArrayStore
 from halocline_engine.errors import DatasetError
 
 WHOLE = (slice(0, 20), slice(0, 10))

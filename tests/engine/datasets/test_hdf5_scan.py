@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.stores.hdf5_scan import is_hdf5, refuse_outside
-from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.errors import DatasetError
 
 h5: Any = cast(Any, h5py)

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 from netcdf_threads import deaths
 
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.errors import DatasetError
 
 NETCDF: Any = import_module("netCDF4")

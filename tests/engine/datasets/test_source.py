@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.untyped import ZARR
 
 

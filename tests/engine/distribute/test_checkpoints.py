@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.distribute.jobs.checkpoint import (
     FinishedPass,
     begin_pass,

@@ -12,9 +12,10 @@ import xarray as xr
 from of_device import OfDevice
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.stores.device import OnDevice
 from halocline_engine.datasets.stores.sink import ArraySink
-from halocline_engine.datasets.stores.source import InMemory, open_source
+from halocline_engine.datasets.stores.source import InMemory
 from halocline_engine.datasets.untyped import variable_data
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.grid.regions import read_box, write_box

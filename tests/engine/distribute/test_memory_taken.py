@@ -11,7 +11,7 @@ import xarray as xr
 from memory_taken import FORMS, KINDS, taken, write
 
 import halocline_engine as he
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.distribute.jobs.reading import Chunked, chunked
 from halocline_engine.errors import CapacityError
 

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.distribute.modes import plan_events
 from halocline_engine.distribute.modes.choose import Choice
 from halocline_engine.distribute.stencils.request import Checked, Request, check

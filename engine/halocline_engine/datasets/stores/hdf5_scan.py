@@ -51,22 +51,24 @@ def _opened(path: Path) -> FileIO:
         ) from error
 
 
-def refuse_outside(path: Path) -> None:
+def refuse_outside(place: Any, name: str = "") -> None:
     """Raise `DatasetError` if an HDF5 file refers outside of itself, or is no tree of groups.
 
-    The message names the object. Reads metadata only.
+    `place` is a path, or an open file with a `name`. The message names the object. Reads metadata
+    only.
     """
+    called = name or place.name
     try:
-        with _h5.File(path, "r") as file:
-            _walk(file, path)
+        with _h5.File(place, "r") as file:
+            _walk(file, called)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         raise DatasetError(
-            f"Dataset '{path.name}' cannot be read as HDF5: {error}.",
+            f"Dataset '{called}' cannot be read as HDF5: {error}.",
             hint="It is damaged or not complete: get it again.",
         ) from error
 
 
-def _walk(root: Any, path: Path) -> None:
+def _walk(root: Any, path: str) -> None:
     pending: list[tuple[str, int, Any]] = [("", 1, root)]
     seen: set[Any] = {_mark(root)}
     while pending:
@@ -99,7 +101,7 @@ def _mark(item: Any) -> tuple[int, int]:
     return info.fileno, info.addr
 
 
-def _check_dataset(path: Path, place: str, item: Any) -> None:
+def _check_dataset(path: str, place: str, item: Any) -> None:
     if item.is_virtual:
         raise _refused(path, place, "is a virtual dataset")
     if item.external:
@@ -111,8 +113,8 @@ def _check_dataset(path: Path, place: str, item: Any) -> None:
             raise _refused(path, place, f"needs the filter {code}, which would load code")
 
 
-def _refused(path: Path, place: str, why: str) -> DatasetError:
+def _refused(path: str, place: str, why: str) -> DatasetError:
     return DatasetError(
-        f"Dataset '{path.name}' is refused: '{place}' {why}.",
+        f"Dataset '{path}' is refused: '{place}' {why}.",
         hint=_COPY,
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from halocline_engine.datasets.storing.opening import open_stored
 from halocline_engine.datasets.untyped import XARRAY
 from halocline_engine.errors import DatasetError
 
-__all__ = ["open_netcdf"]
+__all__ = ["open_netcdf", "open_remote"]
 
 #: One thread at a time in a process: what is behind it has one state for all files.
 _LIBRARIES = threading.RLock()
@@ -57,18 +57,28 @@ def open_netcdf(path: Path) -> xr.Dataset:
     return _opened(_Classic(path))
 
 
+def open_remote(address: str, open_file: Callable[[str], Any]) -> xr.Dataset:
+    """Return the dataset in a NetCDF-4 file elsewhere, of which `open_file` gives the bytes.
+
+    Raises `DatasetError` where it refers to other files.
+    """
+    with _LIBRARIES, open_file(address) as file:
+        refuse_outside(file, address)
+    return _opened(_Remote(address, open_file))
+
+
 class _File(FileManager[Any], ABC):
     """A file as xarray asks for it, and the lock that it holds while it reads.
 
     It is open from when somebody asks for it behind the lock until the lock is left.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = path
         self._depth = 0
         self._opened: Any = None
 
-    def __reduce__(self) -> tuple[type[_File], tuple[Path]]:
+    def __reduce__(self) -> tuple[type[_File], tuple[Any, ...]]:
         return type(self), (self.path,)
 
     def __enter__(self) -> None:
@@ -122,20 +132,47 @@ class _File(FileManager[Any], ABC):
 
 
 class _Hdf5(_File):
+    @property
+    def place(self) -> Any:
+        """What h5py opens."""
+        return self.path
+
     def _open(self) -> Any:
         import h5netcdf  # pyright: ignore[reportMissingTypeStubs] - it has none
 
         # Dimensions without names are called as the library of NetCDF calls them.
-        return h5netcdf.File(self.path, "r", decode_vlen_strings=True, phony_dims="sort")
+        return h5netcdf.File(self.place, "r", decode_vlen_strings=True, phony_dims="sort")
 
     def store(self) -> Any:
         return XARRAY.backends.H5NetCDFStore(self, lock=self)
 
     def beyond(self, store: Any) -> list[str]:
         """Return the variables whose elements are sequences, of which xarray can open only some."""
-        with _h5.File(self.path, "r") as file:
+        with _h5.File(self.place, "r") as file:
             kinds = {name: _h5.check_vlen_dtype(file[name].dtype) for name in store.ds.variables}
         return [name for name, kind in kinds.items() if kind not in (None, str, bytes)]
+
+
+class _Remote(_Hdf5):
+    """A file elsewhere, whose bytes are fetched, and kept for a while, by the file of `open_file`.
+
+    That stays open, with what it has fetched; what HDF5 knows of it is read anew each time.
+    """
+
+    def __init__(self, address: str, open_file: Callable[[str], Any]) -> None:
+        super().__init__(address)
+        self._open_file = open_file
+        self._bytes: Any = None
+
+    def __reduce__(self) -> tuple[type[_File], tuple[Any, ...]]:
+        return type(self), (self.path, self._open_file)
+
+    @property
+    def place(self) -> Any:
+        """The file of which h5py reads the bytes."""
+        if self._bytes is None:
+            self._bytes = self._open_file(str(self.path))
+        return self._bytes
 
 
 class _Classic(_File):

@@ -21,7 +21,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.arguments import source_of
 from halocline_engine.copies import in_threads, of_device
 from halocline_engine.datasets.dask_blocks import load_region
 from halocline_engine.datasets.decoding.bounded import bounded_decoding
@@ -54,7 +53,8 @@ __all__ = [
     "array_in",
     "copy_variable",
     "native",
-    "open_source",
+    "open_path",
+    "read_variable",
     "spool",
 ]
 
@@ -94,7 +94,9 @@ class ZarrStore:
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the decoded values of a region; raises `DatasetError` where a chunk is broken."""
-        return _read(_open_zarr(self.path, self.stamp), self.path, name, region, read_chunked)
+        return read_variable(
+            _open_zarr(self.path, self.stamp), self.path, name, region, read_chunked
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ class NetcdfFile:
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the decoded values of a region; raises `DatasetError` where it is broken."""
-        return _read(_open_netcdf(self.path, self.stamp), self.path, name, region, read_whole)
+        return read_variable(
+            _open_netcdf(self.path, self.stamp), self.path, name, region, read_whole
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,35 +193,12 @@ class Opened:
         return found.resolve() if found is not None and found.exists() else None
 
 
-def open_source(dataset: xr.Dataset | str | Path | Opened) -> Opened:
-    """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
+def open_path(path: Path) -> Opened:
+    """Open the Zarr store or the NetCDF file at a path, of which links are resolved.
 
-    Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself, and
-    `CapacityError` where it declares too much.
+    Raises `DatasetError` where it cannot be read or points outside of itself, and `CapacityError`
+    where it declares too much.
     """
-    if isinstance(dataset, Opened):
-        return dataset
-    if isinstance(dataset, xr.Dataset):
-        for dim in dataset.dims:
-            if not isinstance(dim, str):
-                raise DatasetError(
-                    f"The dimension {dim!r} of the dataset must have a text as its name.",
-                    hint=f"Write dataset.rename({{{dim!r}: '...'}}).",
-                )
-        return Opened(dataset, InMemory(dataset), None, "")
-    path = source_of(dataset)
-    # A name that is too long is no error here.
-    if not os.path.exists(path):
-        if "\n" in str(path):
-            raise DatasetError(
-                "A dataset must be an xarray.Dataset or a path, got a text of several lines.",
-                hint="If it is a program: programs come first, then the dataset.",
-            )
-        raise DatasetError(
-            f"Dataset '{path}' does not exist.",
-            hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",
-        )
-    path = path.resolve()
     if path.is_dir() and not any((path / name).exists() for name in _METADATA):
         raise DatasetError(
             f"The folder '{path}' is not a Zarr store: it has none of {', '.join(_METADATA)}.",
@@ -279,7 +260,7 @@ def _open_netcdf(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of
     return open_netcdf(Path(path))
 
 
-def _read(
+def read_variable(
     dataset: xr.Dataset, path: str, name: str, region: Region, guarded: Callable[..., NDArray[Any]]
 ) -> NDArray[Any]:
     """Return the values of a region of a file's variable; `guarded` says what cannot be read."""

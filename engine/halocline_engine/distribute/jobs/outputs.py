@@ -26,9 +26,10 @@ from halocline_engine.arguments import place_of
 from halocline_engine.datasets.dask_blocks import with_checked_blocks
 from halocline_engine.datasets.grids.conventions import with_encoded_attributes
 from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.inputs.opening import open_source
 from halocline_engine.datasets.stores.netcdf_writing import write_netcdf
 from halocline_engine.datasets.stores.result import open_result
-from halocline_engine.datasets.stores.source import Opened, open_source
+from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.storing.outputs import check_output_path, is_netcdf
 from halocline_engine.errors import OutputError
 from halocline_engine.removal import remove_own

@@ -1,0 +1,1 @@
+"""Datasets as users name them: opened, joined, or read from the web."""
