@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from halocline_service.store.memory.store import memory_store
 
 __all__ = ["job_file_schema", "openapi_text"]
 
+_DATASETS = frozenset({"dataset", "factors", "mesh", "weights"})
 _PLAIN = ("echo", "plan")  # which nobody writes into a file
 
 
@@ -60,4 +62,18 @@ def _inputs_of(process: str) -> dict[str, Any]:
     if process != "stencil":
         asked["required"] = ["process"]
     inputs = resolved_schema(PROCESSES[process].inputs)
+    for name in _DATASETS & inputs["properties"].keys():
+        inputs["properties"][name] = _with_lists(inputs["properties"][name])
     return {"if": asked, "then": {"properties": {"inputs": inputs}}}
+
+
+def _with_lists(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dataset that may be several files, which the command joins."""
+    one = {name: value for name, value in described.items() if name not in ("title", "description")}
+    about = described["description"].rstrip(".")
+    return {
+        "title": described["title"],
+        "description": f"{about}. Or local files, which are uploaded: a list of paths, or a pattern"
+        " such as 'data_*.nc', joined along one dimension.",
+        "anyOf": [one, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
+    }

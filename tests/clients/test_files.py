@@ -247,3 +247,57 @@ def test_a_file_is_downloaded_in_pieces_that_may_be_lost(
         " something on the way changes what is sent."
     )
     assert [p.name for p in tmp_path.iterdir()] == ["r.nc"]
+
+
+@pytest.fixture
+def months(files: Path, sea: xr.Dataset) -> Path:
+    """Make files of the times of a dataset, of which the names are in another order."""
+    for number, name in enumerate(("m_b.nc", "m_a.nc")):
+        cast("Any", sea).isel(time=slice(number, number + 1)).to_netcdf(files / name)
+    return files
+
+
+@pytest.mark.parametrize("given", [["m_a.nc", "m_b.nc"], (Path("m_b.nc"), "m_a.nc"), "m_*.nc"])
+def test_several_files_are_uploaded_as_one(
+    given: Any, client: hc.Client, months: Path, sea: xr.Dataset
+) -> None:
+    result = client.stencil(HALVE, given, **HOW).result(progress=False)
+    np.testing.assert_array_equal(result["half"].values, sea["sst"].values * 0.5)
+    local = hc.run_local("stencil", program=HALVE, dataset=given, **HOW)
+    np.testing.assert_array_equal(local["half"].values, sea["sst"].values * 0.5)
+
+
+def test_the_command_takes_several_files(
+    service: str, capsys: pytest.CaptureFixture[str], months: Path, sea: xr.Dataset
+) -> None:
+    words = ("halve.py", "m_*.nc", "--target", "reference", "--quiet")
+    assert command(service, capsys, "run", *words, "--output", "r.nc")[0] == 0
+    check(months / "r.nc", sea)
+    (months / "deep").mkdir()
+    for number, given in enumerate(("['../m_a.nc', '../m_b.nc']", "'../m_*.nc'")):
+        (months / "deep/job.toml").write_text(
+            f"output = '{number}.nc'\n[inputs]\nprogram = '../halve.py'\ndataset = {given}\n"
+            "target = 'reference'"
+        )
+        assert command(service, capsys, "run", "deep/job.toml", "--quiet")[0] == 0
+        check(months / f"deep/{number}.nc", sea)
+    code, reference = command(service, capsys, "upload", "m_*.nc")
+    assert (code, reference[:7]) == (0, "upload:")
+    hc.Client(service).uploads.remove(reference.strip())
+
+
+def test_files_that_do_not_fit_are_named(client: hc.Client, months: Path) -> None:
+    for given, message in (
+        ("none_*.nc", "No file here matches 'none_*.nc'."),
+        (["m_a.nc", "none.nc"], "Dataset 'none.nc' does not exist here."),
+        (
+            ["m_a.nc", "sea.nc"],
+            "'m_a.nc' does not follow 'sea.nc' along 'time': it begins at 2026-02-01 00:00:00, and"
+            " the other one ends at 2026-02-01 00:00:00.",
+        ),
+        ([], "A list of datasets must have at least one path, got none."),
+        (["m_a.nc", 3], "A list of datasets must have paths, got the int among them."),
+    ):
+        with pytest.raises(HaloclineError) as caught:
+            client.stencil(HALVE, cast("Any", given), **HOW)
+        assert caught.value.message == message

@@ -1,7 +1,6 @@
 """Operators on staggered columns of datasets."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import xarray as xr
@@ -11,7 +10,7 @@ from halocline_engine.arguments import (
     names_by_name,
     text,
 )
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.names import result_name
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.tasks.options import options_of
@@ -83,7 +82,7 @@ expression : str
 @_shown
 def column(
     expression: str,
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     name: str = "result",
     **given: Unpack[ColumnArguments],
@@ -135,7 +134,7 @@ def column(
 @_shown
 def column_matrix(
     expression: str,
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     of: str,
     name: str = "matrix",
@@ -188,7 +187,7 @@ def column_matrix(
 
 def _run(
     expression: str,
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     fields: Mapping[str, str] | None,
     scalars: Mapping[str, Any] | None,

@@ -20,9 +20,11 @@ CapacityError
 """
 _PARAGRAPHS = {
     "dataset": """
-dataset : xarray.Dataset or path
-    Dataset, or the path of a Zarr store or a NetCDF file, decoded as xarray does. Values may be
-    larger than memory; their types are never converted.
+dataset : xarray.Dataset, path or list of paths
+    Dataset, or the path or the address ('https://...') of a Zarr store or a NetCDF file, decoded as
+    xarray does. Several files, as a list or with a pattern ('data_*.nc'), are joined along the
+    dimension in which they differ, in the order of its coordinate. Values may be larger than
+    memory; their types are never converted.
 """,
     "execution": described(ExecutionArguments),
     "plans": """
@@ -50,7 +52,7 @@ def documented(kind: type, **others: str) -> Callable[[_Function], _Function]:
     ...     %(execution)s
     ...     '''
     >>> print(double.__doc__.splitlines()[4].strip())
-    dataset : xarray.Dataset or path
+    dataset : xarray.Dataset, path or list of paths
     >>> inspect.signature(double).parameters["target"].default
     'auto'
     """

@@ -3,7 +3,6 @@
 import reprlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -11,7 +10,7 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import as_held, plain_number, text, whole, written
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import native
 from halocline_engine.datasets.variables import named_variable
@@ -66,7 +65,7 @@ _indexing = documented(IndexArguments, indexing=described(IndexArguments))
 
 @_indexing
 def gather(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     source: str,
     index: str,
@@ -121,7 +120,7 @@ def gather(
 
 @_indexing
 def scatter(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     source: str,
     index: str,
@@ -181,7 +180,7 @@ def scatter(
 
 def _exchanged(
     direction: Direction,
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     variables: tuple[str, str, str],
     dim: str,
     layout_of: Callable[[xr.DataArray, xr.DataArray, str], ExchangeLayout],

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Unpack, cast
 
 import numpy as np
 import xarray as xr
 
 from halocline_engine.arguments import text
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.variables import named_variable, stored_chunks
@@ -32,7 +31,7 @@ _CODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned")
 
 @documented(ExecutionArguments)
 def matmul(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     left: str,
     right: str,

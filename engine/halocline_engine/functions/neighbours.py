@@ -15,7 +15,7 @@ from halocline_engine.arguments import number, several, text
 from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.mesh import Mesh, Points
 from halocline_engine.datasets.formats.mesh_reader import read_mesh
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.variables import is_distinct, variable_of
@@ -79,7 +79,7 @@ class _Matrices:
 
 @documented(ExecutionArguments)
 def neighbours(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     mesh: xr.Dataset | str | Path,
     operation: str,
     *,

@@ -15,7 +15,7 @@ from halocline_engine.arguments import check_flags, distinct, number, several
 from halocline_engine.datasets.formats.centres import coordinates_in, order_of
 from halocline_engine.datasets.formats.weights import Weights, read_weights
 from halocline_engine.datasets.grids.horizontal import horizontal_dims
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.jobs.outputs import open_beside
@@ -41,7 +41,7 @@ _TYPES = ("float32", "float64")
 
 @documented(ExecutionArguments)
 def regrid(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     weights: xr.Dataset | str | Path,
     *,
     variables: Sequence[str] | None = None,

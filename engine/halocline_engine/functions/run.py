@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
-from pathlib import Path
 from typing import Any, Unpack
 
 import xarray as xr
@@ -19,7 +18,7 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.backends.compiled import Compiled, retargeted
 from halocline_engine.backends.registry import resolve
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.distribute.executors.select import (
     check_threads,
     new_pool,
@@ -45,7 +44,7 @@ __all__ = ["run"]
 @documented(ExecutionArguments)
 def run(
     program: ProgramLike | Stencil,
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     fields: Mapping[str, str] | None = None,
     scalars: Mapping[str, Any] | None = None,

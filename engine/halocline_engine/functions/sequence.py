@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, Unpack, cast
 
 import dask.base
@@ -14,7 +13,7 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import by_name, distinct, names_by_name, place_of, whole
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.stores.source import InMemory, Opened
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise
@@ -68,7 +67,7 @@ _EXAMPLE = "[{'stencil': {'program': text}}, {'tridiagonal': {'lower': 'a', ...}
 @documented(ExecutionArguments)
 def sequence(
     stages: Sequence[Mapping[str, Mapping[str, Any]]],
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,

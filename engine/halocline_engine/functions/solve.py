@@ -8,7 +8,7 @@ from typing import Annotated, Required, Unpack
 import xarray as xr
 
 from halocline_engine.arguments import MODES, RESIDENT_MODES, check_flags
-from halocline_engine.datasets.inputs.opening import open_source
+from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.names import result_name, solution_names
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.solves.factor_request import (
@@ -86,7 +86,7 @@ _solved = documented(ExecutionArguments, solution=_SOLUTION)
 
 @_banded
 def tridiagonal(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     lower: str,
     diagonal: str,
@@ -144,7 +144,7 @@ def tridiagonal(
 
 @_banded
 def pentadiagonal(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     second_lower: str,
     lower: str,
@@ -192,7 +192,7 @@ def pentadiagonal(
 
 @documented(ExecutionArguments)
 def factor(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     lower: str,
     diagonal: str,
@@ -250,7 +250,7 @@ def factor(
 
 @_solved
 def solve(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     factors: xr.Dataset | str | Path,
     *,
     rhs: str | Sequence[str],
@@ -298,7 +298,7 @@ def solve(
 
 @_solved
 def tree(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     *,
     diagonal: str,
     upper: str,
@@ -373,7 +373,7 @@ def tree(
 
 
 def _systems(
-    dataset: xr.Dataset | str | Path,
+    dataset: DatasetLike,
     bands: tuple[str, ...],
     *,
     rhs: str,

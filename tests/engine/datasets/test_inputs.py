@@ -274,8 +274,8 @@ REFUSED = {
     " below its address.",
     "{}/none.zarr": "There is no dataset at '{}/none.zarr'. A Zarr store has 'zarr.json' or"
     " '.zgroup' below its address.",
-    "{}/a.zarr": "The Zarr store at '{}/a.zarr' shows no variables: it has no consolidated metadata,"
-    " and HTTP lists no files. Write it with to_zarr(..., consolidated=True), or call"
+    "{}/a.zarr": "The Zarr store at '{}/a.zarr' shows no variables: it has no consolidated"
+    " metadata, and HTTP lists no files. Write it with to_zarr(..., consolidated=True), or call"
     " zarr.consolidate_metadata on it.",
     "{}/spy.nc": "Dataset '{}/spy.nc' is refused: '/v' is a link to another object or file. Copy it"
     " to a plain NetCDF file or a Zarr store first.",

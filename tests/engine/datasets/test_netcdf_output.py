@@ -30,14 +30,19 @@ def shift(t: Field[float], out: Field[float]):
         out = t[1, 0, 0]
 """
 FED: dict[str, Any] = {"steps": 5, "feedback": {"out": "t"}}
-UNTIL = {"field": "out", "change": "max", "below": 1e9, "every": 2, "non_finite": "ignore"}
+UNTIL = {"field": "out", "change": "max", "below": 1e9, "check_every": 2, "non_finite": "ignore"}
 WAYS: dict[str, dict[str, Any]] = {
     "one step": {},
     "blocks": {"chunks": {"x": 2}},
     "streamed": {**FED, "mode": "streamed"},
     "resident": {**FED, "mode": "resident"},
-    "snapshots": {**FED, "every": 2},
-    "snapshots in a workspace": {**FED, "every": 2, "workspace": "work", "mode": "streamed"},
+    "snapshots": {**FED, "snapshot_every": 2},
+    "snapshots in a workspace": {
+        **FED,
+        "snapshot_every": 2,
+        "workspace": "work",
+        "mode": "streamed",
+    },
     "until": {**FED, "until": UNTIL},
     "workers": {"cluster": 2, "chunks": {"x": 2}},
     "resident workers": {**FED, "mode": "resident", "cluster": 2},
@@ -276,7 +281,7 @@ def computed(rows, name):
         f"{folder}/{name}.zarr", encoding={"t": {"chunks": (4, 512, 512)}}, consolidated=False
     )
     del array
-    options = he.Options(memory=96 << 20)
+    options = he.Options(memory_limit=96 << 20)
     before = peak()
     he.run(sys.argv[1], f"{folder}/{name}.zarr", output=f"{folder}/{name}.nc", options=options,
            target="reference", chunks={"time": 4})
@@ -294,7 +299,7 @@ if pid == 0:
 os.waitpid(pid, 0)
 before = peak()
 he.run(sys.argv[1], f"{folder}/large.zarr", output=f"{folder}/large.nc",
-       options=he.Options(memory=96 << 20), target="reference", chunks={"time": 4})
+       options=he.Options(memory_limit=96 << 20), target="reference", chunks={"time": 4})
 print(peak() - before, os.path.getsize(f"{folder}/large.nc"))
 """
 

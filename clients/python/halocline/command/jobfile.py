@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import tomllib
 from collections.abc import Mapping
@@ -160,6 +161,11 @@ def _from(folder: Path, name: str, value: Any) -> Any:
     if name == "program":
         source = _program(folder, value)
         return value if source is None else source.text
-    if name in DATASETS and isinstance(value, str) and (folder / value).exists():
-        return str(folder / value)
+    if name not in DATASETS:
+        return value
+    if isinstance(value, list):
+        return [_from(folder, name, one) for one in cast("list[Any]", value)]
+    here = folder / value if isinstance(value, str) else None
+    if here is not None and (here.exists() or glob.has_magic(value)):
+        return str(here)
     return value

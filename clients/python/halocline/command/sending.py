@@ -27,7 +27,7 @@ from halocline.command.options import Given, with_stencil_options
 from halocline.errors import ProgramError
 from halocline.inputs.changes import changed
 from halocline.job import Job
-from halocline.transfer.uploads import opened
+from halocline.transfer.uploads import opened_files
 from halocline_engine.language.python.sources import with_place
 
 __all__ = ()
@@ -46,8 +46,8 @@ _Process = Annotated[
 _Dataset = Annotated[
     str | None,
     typer.Argument(
-        help="A local file or Zarr store, or upload:ID, job:ID, file:PATH; it may stand in a file"
-        " with inputs."
+        help="A local file or Zarr store, several as 'data_*.nc' in quotes, or upload:ID, job:ID,"
+        " file:PATH; it may stand in a file with inputs."
     ),
 ]
 _OUTPUT = "result.zarr"
@@ -137,12 +137,14 @@ def clone(identity: Identity, *, given: Given, url: Url = None, as_json: Json = 
 
 @app.command()
 def upload(
-    dataset: Annotated[str, typer.Argument(help="A local file or Zarr store.")],
+    dataset: Annotated[
+        str, typer.Argument(help="A local file or Zarr store, or several as 'data_*.nc' in quotes.")
+    ],
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Send a dataset, which stays until it is removed, and print how jobs name it."""
-    with Client(url) as client, opened(Path(dataset)) as found:
+    with Client(url) as client, opened_files(dataset) as found:
         reference = client.upload(found)
     typer.echo(json.dumps({"reference": reference}) if as_json else reference)
 

@@ -32,10 +32,11 @@ ServiceError, ConnectionFailed
 """
 _PARAGRAPHS = {
     "dataset": """
-dataset : xarray.Dataset, xarray.DataArray, Job, str or path
+dataset : xarray.Dataset, xarray.DataArray, Job, str, path or list of paths
     An xarray object, which is uploaded; a Job, whose result is taken; a reference ('upload:...',
     'job:...', 'file:...'); or a path, which is opened and uploaded if it exists on this machine,
-    and otherwise looked for by the service below its own folders.
+    and otherwise looked for by the service below its own folders. Several files, as a list or with
+    a pattern ('data_*.nc'), are joined along the dimension in which they differ, and uploaded.
 """,
     "indices": """
 out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'

@@ -56,8 +56,8 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
         Name of the process, such as 'stencil'.
     **inputs : object
         Its inputs, as the client's method of the same name takes them, or as `Job.inputs` gives
-        them. A dataset is an xarray object or a path. `output` names a Zarr store for a result that
-        is larger than memory.
+        them. A dataset is an xarray object, a path, or several paths. `output` names a Zarr store
+        or a NetCDF file for a result that is larger than memory.
 
     Returns
     -------
@@ -126,10 +126,10 @@ def _local(name: str, given: Any) -> Any:
 
     if isinstance(given, xr.DataArray):
         return given.to_dataset() if given.name is not None else given
-    if isinstance(given, xr.Dataset | Path):
+    if isinstance(given, xr.Dataset | Path | list | tuple):
+        return cast("Any", given)
+    if isinstance(given, str) and not given.startswith(("upload:", "job:")):
         return given
-    if isinstance(given, str) and not given.startswith(("upload:", "job:", "http:", "https:")):
-        return given.removeprefix("file://").removeprefix("file:")
     told = f"'{given}'" if isinstance(given, str) else f"'{type(given).__name__}'"
     raise ArgumentError(
         f"Argument '{name}' must be an xarray Dataset or a path on this machine, got {told}.",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import tempfile
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "Uploads",
     "needed",
     "opened",
+    "opened_files",
     "sendable",
     "upload",
 ]
@@ -53,7 +55,7 @@ class HasResult(Protocol):
         ...
 
 
-DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path"
+DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path | Sequence[str | Path]"
 
 #: What references begin with; other names with colons are those of files.
 _REFERENCES = ("upload:", "job:", "file:", "http://", "https://")
@@ -116,8 +118,9 @@ class Reference:
     An xarray object is uploaded. A Job is its result. A string that begins with
     `upload:`, `job:`, `file:` or `http` is a reference already. Any other `str` or `Path` is a
     path: if it exists here, it is opened here and uploaded; if not, it is sent as it stands, for
-    the service to find below its own roots. Only `variables` are uploaded where the dataset has any
-    of them, and all of it otherwise. With `complete`, it must have all of them.
+    the service to find below its own roots. A list of paths, or a text with `*`, `?` or `[` that is
+    no path, names files that are joined here. Only `variables` are uploaded where the dataset has
+    any of them, and all of it otherwise. With `complete`, it must have all of them.
     """
 
     connection: Connection
@@ -159,13 +162,16 @@ class Reference:
                 yield None
             case str() if given.startswith(_REFERENCES):
                 yield None
+            case list() | tuple():
+                with _opened_all(_paths(cast("Sequence[object]", given))) as dataset:
+                    yield dataset
             case str() | Path():
                 path = Path(given).expanduser()
-                if not path.exists():
+                if path.exists() or glob.has_magic(str(given)):
+                    with opened_files(str(given)) as dataset:
+                        yield dataset
+                else:
                     yield None
-                    return
-                with opened(path) as dataset:
-                    yield dataset
             case _:
                 raise ArgumentError(
                     "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a "
@@ -176,6 +182,65 @@ class Reference:
 
 def _is_array(dataset: object) -> bool:
     return hasattr(dataset, "to_dataset")
+
+
+def _matching(pattern: str) -> list[str | Path]:
+    """Return the files here that a pattern names, in the order of their names."""
+    matching = sorted(glob.glob(str(Path(pattern).expanduser())))
+    if not matching:
+        raise DatasetError(
+            f"No file here matches '{pattern}'.",
+            hint="Look at it with 'ls', or name the files in a list.",
+        )
+    return [*matching]
+
+
+def _paths(given: Sequence[object]) -> list[str | Path]:
+    """Return a list of paths; raises ArgumentError where it is none."""
+    if not given:
+        raise ArgumentError(
+            "A list of datasets must have at least one path, got none.",
+            hint="Write for example ['january.nc', 'february.nc'].",
+        )
+    paths: list[str | Path] = []
+    for one in given:
+        if not isinstance(one, str | Path):
+            raise ArgumentError(
+                f"A list of datasets must have paths, got the {type(one).__name__} among them.",
+                hint="Join datasets with xarray.concat, and pass the result.",
+            )
+        paths.append(one)
+    return paths
+
+
+@contextmanager
+def opened_files(named: str) -> Generator[xr.Dataset]:
+    """Open the file or the Zarr store of a path, or all files that a pattern names, as one."""
+    path = Path(named).expanduser()
+    is_pattern = glob.has_magic(named) and not path.exists()
+    with _opened_all(_matching(named) if is_pattern else [path]) as found:
+        yield found
+
+
+@contextmanager
+def _opened_all(given: Sequence[str | Path]) -> Generator[xr.Dataset]:
+    with ExitStack() as stack:
+        parts = [stack.enter_context(opened(Path(one).expanduser())) for one in given]
+        yield _joined(given, parts)
+
+
+def _joined(names: Sequence[str | Path], parts: Sequence[xr.Dataset]) -> xr.Dataset:
+    from halocline_engine.datasets.storing.joining import join_datasets, joint_of
+
+    if len(parts) == 1:
+        return parts[0]
+    joint = joint_of([(str(n), p) for n, p in zip(names, parts, strict=True)], DatasetError)
+    ordered: list[Any] = [parts[at] for at in joint.order]
+
+    def read(at: int, name: str, region: tuple[slice, ...]) -> Any:
+        return ordered[at].variables[name][region].values
+
+    return join_datasets(ordered, joint, read)
 
 
 def _result_of(connection: Connection, job: HasResult) -> str:
@@ -334,6 +399,11 @@ def opened(path: Path) -> xr.Dataset:
             return open_zarr(path)
         return open_stored(path)
     except (OSError, ValueError, KeyError) as error:
+        if not path.exists():
+            raise DatasetError(
+                f"Dataset '{path}' does not exist here.",
+                hint="Look at it with 'ls', or name it as the service finds it.",
+            ) from error
         if _UNKNOWN in str(error):
             raise DatasetError(
                 f"The dataset '{path}' cannot be opened here: xarray does not know what format it "

@@ -75,19 +75,23 @@ def open_address(address: str) -> Opened:
             stamp = _stamp_of_store(address.rstrip("/"))
             address = address.rstrip("/")
             dataset, source = _open_store(address, stamp), WebStore(address, stamp)
-        if not dataset.variables:
-            raise DatasetError(
-                f"The Zarr store at '{address}' shows no variables: it has no consolidated"
-                " metadata, and HTTP lists no files.",
-                hint="Write it with to_zarr(..., consolidated=True), or call"
-                " zarr.consolidate_metadata on it.",
-            )
+        _refuse_empty(address, dataset)
         refuse_many_chunks(dataset)
         return Opened(dataset, source, None, f"{address} {stamp}")
     except (DatasetError, CapacityError):
         raise
     except Exception as error:  # readers raise whatever their libraries do
         raise _unreadable(address, error) from error
+
+
+def _refuse_empty(address: str, dataset: xr.Dataset) -> None:
+    if not dataset.variables:
+        raise DatasetError(
+            f"The Zarr store at '{address}' shows no variables: it has no consolidated metadata,"
+            " and HTTP lists no files.",
+            hint="Write it with to_zarr(..., consolidated=True), or call zarr.consolidate_metadata"
+            " on it.",
+        )
 
 
 def _unreadable(address: str, error: Exception) -> DatasetError:

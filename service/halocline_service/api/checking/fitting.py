@@ -69,7 +69,7 @@ def _opened(dataset: Mapping[str, Any]) -> Any:
 
     if "outline" in dataset:
         return outlined(dataset["outline"])
-    from halocline_engine.datasets.stores.source import open_source
+    from halocline_engine.datasets.inputs.opening import open_source
     from halocline_service.datasets.tree import check_tree, scan_file
 
     place = Path(dataset["place"])
