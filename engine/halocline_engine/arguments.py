@@ -343,16 +343,16 @@ def local_path(text: str) -> Path | None:
     return Path(unquote(parts.path)) if is_here else None
 
 
-def output_path(text: str, refuse: Callable[..., Exception]) -> Path:
+def output_path(text: str, refuse: Callable[..., Exception], what: str = "output") -> Path:
     """Return the path of a result; raises what `refuse` makes where it is an address elsewhere.
 
-    `refuse` takes a sentence and a `hint`.
+    `refuse` takes a sentence and a `hint`; `what` is what is written there.
     """
     path = local_path(text)
     if path is None:
         raise refuse(
-            f"The output '{text}' is an address, but results are written to paths of this machine.",
-            hint="Write it to a path, and copy it from there.",
+            f"The {what} '{text}' is an address, but files are written to paths of this machine.",
+            hint="Name a path, and copy what is written there.",
         )
     return path
 
@@ -361,7 +361,7 @@ def place_of(argument: str, given: object) -> Path | None:
     """Return where something is written, as users name it."""
     if given is None:
         return None
-    found = _path(output_path(given, ArgumentError) if isinstance(given, str) else given)
+    found = _path(output_path(given, ArgumentError, argument) if isinstance(given, str) else given)
     if found is None:
         raise ArgumentError(
             f"Argument '{argument}' must be a path, got {_kind(given)} {_shown(given)}.",

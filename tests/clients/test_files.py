@@ -126,9 +126,9 @@ WRONG = {
     " NetCDF files.",
     "sea.nc": "The output '{}' exists already.",
     "no/r.nc": "The output's directory 'no' does not exist.",
-    "s3://bucket/r.zarr": "The output '{}' is an address, but results are written to paths of this"
+    "s3://bucket/r.zarr": "The output '{}' is an address, but files are written to paths of this"
     " machine.",
-    "https://host/r.nc": "The output '{}' is an address, but results are written to paths of this"
+    "https://host/r.nc": "The output '{}' is an address, but files are written to paths of this"
     " machine.",
 }
 COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {

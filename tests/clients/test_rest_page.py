@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_blocks_of_both_pages_run(service: str, tmp_path: Path) -> None:
     sea: Any = xr.Dataset({"sst": (("y", "x"), np.ones((3, 4)))})
     sea.to_zarr(tmp_path / "sst.zarr", zarr_format=3, consolidated=False)
+    sea.to_netcdf(tmp_path / "sst.nc")
     pages = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("rest.md", "web.md"))
     blocks = re.findall(r"^```sh client\n(.*?)^```$", pages, re.MULTILINE | re.DOTALL)
     done = subprocess.run(
@@ -37,3 +38,5 @@ def test_the_blocks_of_both_pages_run(service: str, tmp_path: Path) -> None:
     chunk = (tmp_path / "chunk").read_bytes()
     assert chunk
     assert b"problems" not in chunk
+    with xr.open_dataset(tmp_path / "result.nc") as result:
+        assert result["out"].values.tolist() == [[1024.0] * 4] * 3

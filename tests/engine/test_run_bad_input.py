@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import halocline_engine as he
 from halocline_engine.datasets.stores.sink import ZarrSink
 from halocline_engine.errors import (
     ArgumentError,
@@ -381,6 +382,19 @@ def test_output_with_the_suffix_of_another_format(name: str, tmp_path: Path) -> 
         " stores or NetCDF files. Name it 'out.zarr' or 'out.nc'."
     )
     assert files(tmp_path) == {}
+
+
+def test_output_is_checked_before_the_dataset_is_opened(tmp_path: Path) -> None:
+    for output, part in (("out.zip", "has the suffix '.zip'"), ("no/out.nc", "does not exist")):
+        with pytest.raises(OutputError, match=part):
+            he.gather(
+                tmp_path / "not there.nc",
+                source="a",
+                index="i",
+                dim="x",
+                target="reference",
+                output=tmp_path / output,
+            )
 
 
 @pytest.mark.parametrize("name", ["run-0.5", "day.1", "v2.0.zarr", "plain"])

@@ -10,11 +10,13 @@ from warnings import warn
 import xarray as xr
 
 from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
+from halocline_engine.datasets.storing.outputs import check_output_path
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import expect_workers, open_pool, running_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.errors import OutputError
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.signatures import Default
 
@@ -113,6 +115,8 @@ class Execution:
         check_mode(self.mode, self.modes)
         check_functions(self.on_event, self.cancelled)
         options_of(self.options)
+        if self.place is not None and not self.place.exists():  # else it may be the input
+            check_output_path(self.place, OutputError)
 
     @property
     def block_sizes(self) -> dict[str, int]:
