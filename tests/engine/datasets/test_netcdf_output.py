@@ -265,6 +265,58 @@ def test_a_process_that_is_killed_leaves_no_half_file(tmp_path: Path) -> None:
     assert plain_files(tmp_path) == ["out.nc"]
 
 
+FULL = """
+import errno, sys
+import numpy as np, xarray as xr
+import halocline_engine as he
+from halocline_engine.datasets.stores import netcdf_writing
+
+left = 20_000
+
+class Small(netcdf_writing._LateErrors):
+    def __init__(self, file):
+        class Disk:
+            def __getattr__(self, name):
+                return getattr(file, name)
+            def write(self, data):
+                global left
+                if left < len(data):
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                left -= len(data)
+                return file.write(data)
+        super().__init__(Disk())
+
+netcdf_writing._LateErrors = Small
+data = xr.Dataset({"t": (("y", "x"), np.random.default_rng(1).random((200, 50)))})
+for _ in range(2):
+    try:
+        he.run(sys.argv[1], data, output=sys.argv[2], target="reference", chunks={"y": 20})
+    except he.OutputError as error:
+        print(error)
+left = 10**9
+he.run(sys.argv[1], data, output=sys.argv[2], target="reference")
+"""
+
+
+def test_a_disk_that_fills_up_is_told_and_ends_no_process(tmp_path: Path) -> None:
+    """HDF5 itself ends the process where a file cannot be closed."""
+    place = tmp_path / "out.nc"
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FULL, SHIFT, str(place)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    first, second = ended.stdout.splitlines()
+    assert first.startswith(f"Writing to '{tmp_path}/.out.nc.")
+    assert first.endswith(
+        "stopped because the disk is full. Free some space, or choose another place with output=."
+    )
+    assert second.startswith("Writing to ")
+    assert plain_files(tmp_path) == ["out.nc"]
+
+
 LARGE = """
 import resource, sys
 import numpy as np, xarray as xr

@@ -14,7 +14,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import WEB, address_scheme, source_of
-from halocline_engine.datasets.inputs.web import open_address
 from halocline_engine.datasets.stores.census import refuse_many_chunks
 from halocline_engine.datasets.stores.source import InMemory, Opened, Region, Source, open_path
 from halocline_engine.datasets.storing.joining import join_datasets, joint_of, region_in_parts
@@ -46,6 +45,8 @@ def open_source(dataset: DatasetLike | Opened) -> Opened:
     if isinstance(dataset, list | tuple):
         return _open_several(list(cast("Sequence[Any]", dataset)))
     if isinstance(dataset, str) and address_scheme(dataset) in WEB:
+        from halocline_engine.datasets.inputs.web import open_address
+
         return open_address(dataset)
     path = source_of(dataset)
     # A name that is too long is no error here.

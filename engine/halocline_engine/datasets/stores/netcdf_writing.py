@@ -38,8 +38,57 @@ def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     store are compressed in the file. Raises `OutputError` where the disk is full.
     """
     lazy, encoding = _chunked(dataset)
-    with full_disk(path), dask.config.set(scheduler="synchronous"):
-        lazy.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    with full_disk(path), path.open("x+b", buffering=0) as opened:
+        file = _LateErrors(opened)
+        with dask.config.set(scheduler="synchronous"):
+            lazy.to_netcdf(file, engine="h5netcdf", encoding=encoding)
+        if file.error is not None:
+            raise file.error
+
+
+class _LateErrors(io.RawIOBase):
+    """A file whose writes seem to succeed; the `error` of the first one that did not is kept.
+
+    HDF5 does not survive a write that fails while a file is closed: the process ends then, or at
+    its exit.
+    """
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def truncate(self, size: int | None = None) -> int:
+        return self._file.truncate(size)
+
+    def readinto(self, buffer: Any) -> int:
+        return self._file.readinto(buffer) or 0
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while len(rest) and self.error is None:
+            try:
+                rest = rest[self._file.write(rest) :]
+            except OSError as error:
+                self.error = error
+        if len(rest):
+            self._file.seek(len(rest), io.SEEK_CUR)
+        return size
 
 
 def _chunked(dataset: xr.Dataset) -> tuple[Any, dict[str, dict[str, Any]]]:
