@@ -346,13 +346,13 @@ def local_path(text: str) -> Path | None:
 def output_path(text: str, refuse: Callable[..., Exception], what: str = "output") -> Path:
     """Return the path of a result; raises what `refuse` makes where it is an address elsewhere.
 
-    `refuse` takes a sentence and a `hint`; `what` is what is written there.
+    `refuse` takes a sentence and a `hint`; `what` names the argument.
     """
     path = local_path(text)
     if path is None:
         raise refuse(
             f"The {what} '{text}' is an address, but files are written to paths of this machine.",
-            hint="Name a path, and copy what is written there.",
+            hint="Name a path, and copy the files from there.",
         )
     return path
 

@@ -1,4 +1,4 @@
-"""Results on their way back: a Zarr store object by object, or a NetCDF file, whatever the size."""
+"""Results on their way back, of any size: a Zarr store object by object, or a NetCDF file."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _copy_file(connection: Connection, url: str, folder: Path, path: Path) -> No
     The service makes the file when it is asked for the first piece.
     """
     address, part, digest = url.removesuffix(".zarr"), folder / "part", hashlib.sha256()
-    size, told = 1, ""
+    size, tag = 1, ""
     with part.open("wb") as file:
         while (at := file.tell()) < size:
             answer = connection.send(
@@ -95,15 +95,14 @@ def _copy_file(connection: Connection, url: str, folder: Path, path: Path) -> No
                 headers={"Range": f"bytes={at}-{at + _PIECE - 1}"},
                 timeout=_MAKING,
             )
-            tag, size = _tag(answer), _whole_size(answer)
-            if told not in ("", tag) or not answer.content:
+            before, tag, size = tag, _tag(answer), _whole_size(answer)
+            if before not in ("", tag) or not answer.content:
                 raise ServiceError(
                     "The file of the result changed while it was downloaded.", hint="Try again."
                 )
-            told = tag
             digest.update(answer.content)
             file.write(answer.content)
-    if _DIGEST.fullmatch(told) and digest.hexdigest() != told:
+    if _DIGEST.fullmatch(tag) and digest.hexdigest() != tag:
         raise _other_content("The file", "of the result")
     part.chmod(0o644)
     os.link(part, path) if hasattr(os, "link") else part.rename(path)
@@ -128,8 +127,8 @@ def _other_content(what: str, of: str) -> ServiceError:
 
 def checked_content(response: httpx2.Response, key: str) -> bytes:
     """Return an object of a result; raises `ServiceError` where it is not what the service has."""
-    content, told = response.content, _tag(response)
-    if _DIGEST.fullmatch(told) and hashlib.sha256(content).hexdigest() != told:
+    content, tag = response.content, _tag(response)
+    if _DIGEST.fullmatch(tag) and hashlib.sha256(content).hexdigest() != tag:
         raise _other_content(f"The object '{key}'", "of the result")
     return content
 

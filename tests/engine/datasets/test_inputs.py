@@ -148,8 +148,8 @@ def wrong(folder: Path) -> dict[str, tuple[Any, str]]:
         "overlaps": (
             ["b.nc", "overlaps.nc"],
             "'overlaps.nc' does not follow 'b.nc' along 'time': it begins at 2001-01-30 00:00:00,"
-            " and the other one ends at 2001-01-30 00:00:00. Leave one of them out, or cut what is"
-            " there twice.",
+            " and the other one ends at 2001-01-30 00:00:00. Leave one of them out, or cut the"
+            " part that both have.",
         ),
         "narrow": (
             ["b.nc", "narrow.nc"],

@@ -27,7 +27,6 @@ __all__ = [
     "finish",
     "finish_at",
     "found",
-    "one_of",
     "output_at",
     "print_job",
     "resumable",

@@ -68,8 +68,8 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
     folder = path.parent
     source = _program(folder, inputs.get("program"))
     made = each_input(inputs, partial(_from, folder))
-    given = _of(path, document, "output", str, None)
-    output = None if given is None else folder / output_path(given, OutputError)
+    named = _of(path, document, "output", str, None)
+    output = None if named is None else folder / output_path(named, OutputError)
     return JobFile(
         process=process,
         inputs=made if dataset is None else {**made, "dataset": dataset},

@@ -18,7 +18,6 @@ from halocline.command.base import (
     finish,
     finish_at,
     found,
-    one_of,
     output_at,
     print_job,
     resumable,

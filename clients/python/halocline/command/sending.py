@@ -144,8 +144,8 @@ def upload(
     as_json: Json = False,
 ) -> None:
     """Send a dataset, which stays until it is removed, and print how jobs name it."""
-    with Client(url) as client, opened_files(dataset) as found:
-        reference = client.upload(found)
+    with Client(url) as client, opened_files(dataset) as opened:
+        reference = client.upload(opened)
     typer.echo(json.dumps({"reference": reference}) if as_json else reference)
 
 

@@ -218,15 +218,15 @@ def opened_files(named: str) -> Generator[xr.Dataset]:
     """Open the file or the Zarr store of a path, or all files that a pattern names, as one."""
     path = Path(named).expanduser()
     is_pattern = glob.has_magic(named) and not path.exists()
-    with _opened_all(_matching(named) if is_pattern else [path]) as found:
-        yield found
+    with _opened_all(_matching(named) if is_pattern else [path]) as dataset:
+        yield dataset
 
 
 @contextmanager
-def _opened_all(given: Sequence[str | Path]) -> Generator[xr.Dataset]:
+def _opened_all(paths: Sequence[str | Path]) -> Generator[xr.Dataset]:
     with ExitStack() as stack:
-        parts = [stack.enter_context(opened(Path(one).expanduser())) for one in given]
-        yield _joined(given, parts)
+        parts = [stack.enter_context(opened(Path(one).expanduser())) for one in paths]
+        yield _joined(paths, parts)
 
 
 def _joined(names: Sequence[str | Path], parts: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -95,23 +95,23 @@ class Joined:
         return whole.astype(self.dtypes[name], copy=False)
 
 
-def _open_several(given: Sequence[Any]) -> Opened:
+def _open_several(paths: Sequence[Any]) -> Opened:
     """Open files that follow each other along a dimension."""
-    if not given:
+    if not paths:
         raise DatasetError(
             "A list of datasets must have at least one path, got none.",
             hint="Write for example ['january.nc', 'february.nc'].",
         )
-    for one in given:
+    for one in paths:
         if not isinstance(one, str | os.PathLike):
             raise DatasetError(
                 f"A list of datasets must have paths, got the {type(one).__name__} among them.",
                 hint="Join datasets with xarray.concat, and pass the result.",
             )
-    opened = [open_source(cast("Any", one)) for one in given]
+    opened = [open_source(cast("Any", one)) for one in paths]
     if len(opened) == 1:
         return opened[0]
-    named = [(str(name), one.dataset) for name, one in zip(given, opened, strict=True)]
+    named = [(str(name), one.dataset) for name, one in zip(paths, opened, strict=True)]
     joint = joint_of(named, DatasetError)
     parts = [opened[at] for at in joint.order]
 

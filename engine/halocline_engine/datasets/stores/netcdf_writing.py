@@ -169,6 +169,6 @@ def _is_kept(name: object, value: object) -> bool:
             warnings.simplefilter("ignore")
             one = XARRAY.Dataset({"value": ((), np.int8(0), {name: value})})
             one.to_netcdf(io.BytesIO(), engine="h5netcdf")
-    except Exception:  # whatever xarray and h5netcdf raise
+    except Exception:  # of xarray, h5netcdf or h5py
         return False
     return True

@@ -175,7 +175,7 @@ def _index(dataset: xr.Dataset, dim: str) -> Any:
 
 
 def _ordered(named: Sequence[tuple[str, xr.Dataset]], dim: str, refuse: _Refuse) -> list[int]:
-    """Return the order of datasets by their coordinate, or as they were given without one."""
+    """Return the order of datasets by their coordinate; without one, that of the list."""
     lacking = [place for place, one in named if dim not in one.coords]
     if len(lacking) == len(named):
         return [*range(len(named))]
@@ -196,7 +196,7 @@ def _ordered(named: Sequence[tuple[str, xr.Dataset]], dim: str, refuse: _Refuse)
                 raise refuse(
                     f"'{named[after][0]}' does not follow '{named[before][0]}' along '{dim}': it"
                     f" begins at {first}, and the other one ends at {last}.",
-                    hint="Leave one of them out, or cut what is there twice.",
+                    hint="Leave one of them out, or cut the part that both have.",
                 )
     except TypeError as error:  # dates of different calendars, numbers and texts
         raise refuse(
