@@ -30,14 +30,11 @@ def write_export(store: Path, form: str, path: Path, *, most: int, headroom: int
         if form == "csv":
             dim = _series_dim(dataset)
             rows = dataset.sizes.get(dim, 1)
-            size = rows * len(dataset.variables) * _CELL
-        else:
-            check_netcdf(dataset, ArgumentError, way_out=_ZARR)
-            size = int(dataset.nbytes)
-        _check_size(size, path.parent, most, headroom)
-        if form == "csv":
+            _check_size(rows * len(dataset.variables) * _CELL, path.parent, most, headroom)
             _write_csv(dataset, dim, path)
         else:
+            check_netcdf(dataset, ArgumentError, way_out=_ZARR)
+            _check_size(int(dataset.nbytes), path.parent, most, headroom)
             write_netcdf(dataset, path)
 
 

@@ -153,8 +153,7 @@ def test_those_who_ask_at_once_get_one_file(service: Running) -> None:
 
     files._asked = counted
     with ThreadPoolExecutor(4) as pool:
-        url = f"/jobs/{job}/results?f=netcdf"
-        answers = [*pool.map(lambda _: service.client.get(url), range(4))]
+        answers = [*pool.map(service.client.get, [f"/jobs/{job}/results?f=netcdf"] * 4)]
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
     assert len(started) == 1
@@ -207,7 +206,7 @@ def upload(service: Running, content: bytes) -> tuple[str, Any]:
 
 
 def netcdf(form: str, folder: Path) -> bytes:
-    data = xr.Dataset({"t": ("x", [1.0, 2.0])}, {"x": [0.0, 1.0]})
+    data: Any = xr.Dataset({"t": ("x", [1.0, 2.0])}, {"x": [0.0, 1.0]})
     data.to_netcdf(folder / "a.nc", format=form, engine="netcdf4")
     return (folder / "a.nc").read_bytes()
 

@@ -108,7 +108,7 @@ def _open_several(paths: Sequence[Any]) -> Opened:
                 f"A list of datasets must have paths, got the {type(one).__name__} among them.",
                 hint="Join datasets with xarray.concat, and pass the result.",
             )
-    opened = [open_source(cast("Any", one)) for one in paths]
+    opened = [open_source(one) for one in paths]
     if len(opened) == 1:
         return opened[0]
     named = [(str(name), one.dataset) for name, one in zip(paths, opened, strict=True)]

@@ -20,6 +20,7 @@ from halocline_engine.datasets.untyped import XARRAY
 
 __all__ = ["check_netcdf", "write_netcdf"]
 
+_DASK: Any = dask
 #: Encodings of times, which keep their values.
 _TIMES = ("units", "calendar", "dtype")
 #: Types that NetCDF has, or that xarray's conventions express.
@@ -40,7 +41,7 @@ def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     lazy, encoding = _chunked(dataset)
     with full_disk(path), path.open("x+b", buffering=0) as opened:
         file = _LateErrors(opened)
-        with dask.config.set(scheduler="synchronous"):
+        with _DASK.config.set(scheduler="synchronous"):
             lazy.to_netcdf(file, engine="h5netcdf", encoding=encoding)
         if file.error is not None:
             raise file.error

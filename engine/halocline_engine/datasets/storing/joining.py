@@ -113,24 +113,21 @@ class _JoinedArray(_XARRAY.backends.BackendArray):
 
     def _values(self, key: tuple[Any, ...]) -> NDArray[Any]:
         """Return the values of whole numbers and slices: boxes are read, and cut."""
-        spans = [
-            slice(one, one + 1) if isinstance(one, int | np.integer) else _box(one, size)
-            for one, size in zip(key, self.shape, strict=True)
-        ]
+        spans = [_box(one, size) for one, size in zip(key, self.shape, strict=True)]
         parts = [
             self._read(at, self._name, region)
             for at, region in region_in_parts(self._starts, tuple(spans), self._axis)
         ]
         shape = tuple(one.stop - one.start for one in spans)
         whole = np.concatenate(parts, axis=self._axis) if parts else np.empty(shape, self.dtype)
-        inside = tuple(
-            0 if isinstance(one, int | np.integer) else slice(None, None, one.step) for one in key
-        )
+        inside = tuple(slice(None, None, one.step) if isinstance(one, slice) else 0 for one in key)
         return whole.astype(self.dtype, copy=False)[inside]
 
 
-def _box(part: slice, size: int) -> slice:
-    """Return the cells that a slice with a positive step spans."""
+def _box(part: Any, size: int) -> slice:
+    """Return the cells that a number, or a slice with a positive step, spans."""
+    if not isinstance(part, slice):
+        return slice(int(part), int(part) + 1)
     low, high, _ = part.indices(size)
     return slice(low, max(low, high))
 
@@ -240,8 +237,9 @@ def _check_alike(
 
 def _kind(variable: Any) -> str:
     """Return what may be mixed: numbers are, and so are texts."""
-    kinds = {**dict.fromkeys("iuf", "number"), **dict.fromkeys("OSUT", "text or object")}
-    return kinds.get(variable.dtype.kind, variable.dtype.kind)
+    kind = str(variable.dtype.kind)
+    kinds = {"i": "number", "u": "number", "f": "number"} | dict.fromkeys("OSUT", "text or object")
+    return kinds.get(kind, kind)
 
 
 def _shown(value: object) -> str:
