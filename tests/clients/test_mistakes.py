@@ -223,7 +223,7 @@ MISTAKES: dict[str, Mistake] = {
     "a job that nobody has": lambda client, _: client.job("17"),
     "a job without an id": lambda client, _: client.job(""),
     "a result that was removed": job(lambda made, _: _any(_removed(made))["s"].load()),
-    "a NetCDF file of a result": job(lambda made, folder: made.download(folder / "s.nc")),
+    "a picture of a result": job(lambda made, folder: made.download(folder / "s.png")),
     "a job by number": lambda client, _: client.job(_any(17)),
     "no time": job(lambda made, _: made.result(timeout=_any("soon"))),
     "a place that is taken": job(lambda made, folder: made.download(folder)),
