@@ -209,6 +209,7 @@ def _paths(given: Sequence[object]) -> list[str | Path]:
                 f"A list of datasets must have paths, got the {type(one).__name__} among them.",
                 hint="Join datasets with xarray.concat, and pass the result.",
             )
+        text("dataset", str(one))
         paths.append(one)
     return paths
 
