@@ -242,3 +242,18 @@ def test_requests_by_old_names_are_stored_by_the_new_ones(idle: Running) -> None
     assert asked["inputs"]["inputs"] == new
     both = idle.client.post(STENCIL, json={"inputs": {**body, "snapshot_every": 2}})
     assert both.json()["detail"] == "Input 'every' is unknown."
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("output", "Leave it out, and fetch the result: GET /jobs/{id}/results."),
+        ("on_event", "Leave it out, and follow the job: GET /jobs/{id}/events."),
+        ("job_name", "Write it beside 'inputs'."),
+        ("memory_limit", "Leave it out: the operator of the service sets the limits of a job."),
+    ],
+)
+def test_inputs_of_other_interfaces_are_answered(idle: Running, name: str, hint: str) -> None:
+    inputs = {"program": PROGRAM, "dataset": "sst.zarr", name: "x"}
+    told = idle.client.post(STENCIL, json={"inputs": inputs}).json()
+    assert (told["detail"], told["hint"]) == (f"Input '{name}' is unknown.", hint)
