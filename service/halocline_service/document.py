@@ -61,9 +61,12 @@ def _inputs_of(process: str) -> dict[str, Any]:
     asked: dict[str, Any] = {"properties": {"process": {"const": process}}}
     if process != "stencil":
         asked["required"] = ["process"]
-    inputs = resolved_schema(PROCESSES[process].inputs)
-    for name in _DATASETS & inputs["properties"].keys():
-        inputs["properties"][name] = _with_lists(inputs["properties"][name])
+    known = resolved_schema(PROCESSES[process].inputs)  # kept for others, so it stays as it is
+    properties = {
+        name: _with_lists(each) if name in _DATASETS else each
+        for name, each in known["properties"].items()
+    }
+    inputs = {**known, "properties": properties}
     return {"if": asked, "then": {"properties": {"inputs": inputs}}}
 
 

@@ -240,9 +240,9 @@ def test_the_schema_accepts_job_files_and_refuses_others(folder: Path) -> None:
     [
         (
             ("--every", "2"),
-            "There is no option '--every'. It was renamed to '--snapshot-every'.",
+            "There is no option '--every'. hint: It was renamed to '--snapshot-every'.",
         ),
-        (("--name=f",), "There is no option '--name'. It was renamed to '--stencil-name'; that of"),
+        (("--name=f",), "It was renamed to '--stencil-name'; that of a job is '--job-name'."),
         (("--cluster", "2"), "Leave it out: the service computes on its own workers."),
         (("--memory-limit", "5"), "the operator of the service sets the limits of a job."),
         (("--until", "x"), "Write it into a job file, below 'inputs'"),
@@ -253,7 +253,7 @@ def test_options_of_other_interfaces_are_answered(
 ) -> None:
     with pytest.raises(SystemExit) as end:
         main(["run", "a.py", "b.nc", *words])
-    assert end.value.code == 3
+    assert end.value.code == 2
     assert told in " ".join(capsys.readouterr().err.split())
 
 

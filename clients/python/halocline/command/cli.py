@@ -60,20 +60,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
 
     def run() -> None:
-        _refuse_absent(words)
+        _refuse_absent(words, as_json="--json" in words)
         _check_words(words)
         app(words, prog_name="halocline")
 
     sys.exit(_guarded(run, "--json" in words))
 
 
-def _refuse_absent(words: Sequence[str]) -> None:
-    """Raise for an option that other interfaces have, or that has another name now."""
+def _refuse_absent(words: Sequence[str], *, as_json: bool) -> None:
+    """End for an option that other interfaces have, or that has another name now."""
     for word in words:
         option = word.partition("=")[0]
         way_out = on_the_command_line(option.removeprefix("--").replace("-", "_"))
         if option.startswith("--") and way_out:
-            raise ArgumentError(f"There is no option '{option}'.", hint=way_out)
+            error = ArgumentError(f"There is no option '{option}'.", hint=way_out)
+            typer.echo(render_error(error, as_json), err=True)
+            raise SystemExit(2)
 
 
 def _check_words(words: Sequence[str]) -> None:
