@@ -198,16 +198,17 @@ def sizes_by_name(argument: str, given: object) -> dict[str, int]:
     found = by_name(argument, given, example)
     sizes = {name: plain_number(size) for name, size in found.items()}
     for name, size in found.items():
-        if type(sizes[name]) is not int:
+        number = sizes[name]
+        if type(number) is not int:
             raise ArgumentError(
                 f"Argument '{argument}' must give a whole number along '{name}', got"
                 f" {_kind(size)} {_shown(size)}.",
                 hint=f"Write for example {argument}={example}, or leave it out: sizes are then"
                 " planned from memory.",
             )
-        if sizes[name] < 1:
+        if number < 1:
             raise ArgumentError(
-                f"Argument '{argument}' must be at least 1 along '{name}', got {written(size)}.",
+                f"Argument '{argument}' must be at least 1 along '{name}', got {written(number)}.",
                 hint="Leave it out: sizes are then planned from memory.",
             )
     return cast("dict[str, int]", sizes)
@@ -386,7 +387,7 @@ def source_of(given: object) -> Path:
     if found is None:
         raise ArgumentError(
             f"A dataset must be an xarray.Dataset or a path, got {_kind(given)}"
-            f"{f' {_shown(given)}' if isinstance(given, int | float | list) else ''}.",
+            f"{f' {_shown(given)}' if isinstance(given, int | float) else ''}.",
             hint=dataset_hint(given),
         )
     return _at_home(found)

@@ -58,7 +58,7 @@ def flux(q: FloatField, courant: FloatField, out: FloatField):
 def ppm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[ModuleType]:
     """Give a module of constants and functions."""
     (tmp_path / "ppm_of_a_model.py").write_text(CONSTANTS)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield importlib.import_module("ppm_of_a_model")
     del sys.modules["ppm_of_a_model"]
 

@@ -99,9 +99,7 @@ def test_an_outline_keeps_all_but_values() -> None:
     plain = outlined(json.loads(json.dumps(outline_of(dataset))))
     assert dict(plain.sizes) == dict(dataset.sizes)
     assert set(plain.coords) == set(dataset.coords)
-    assert {name: str(one.dtype) for name, one in plain.variables.items()} == {
-        name: str(one.dtype) for name, one in dataset.variables.items()
-    }
+    assert outline_of(plain)["variables"] == outline_of(dataset)["variables"]
     assert plain["z"].attrs == {"axis": "Z"}
     assert plain.attrs == {"title": "sea", "array": [0, 1]}
     with pytest.raises(Exception, match="Only the outline of the dataset is known"):

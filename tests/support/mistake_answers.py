@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 from mistakes import Mistake, sea
@@ -57,8 +57,11 @@ def by_library(mistake: Mistake, place: Place) -> Answer:
     function: Any = he.run if mistake.process == "stencil" else getattr(he, mistake.process)
     told: list[str] = []
 
+    def hear(event: Any) -> None:
+        told.append(event.kind)
+
     def call(**inputs: Any) -> object:
-        return function(**inputs, on_event=lambda event: told.append(event.kind))
+        return function(**inputs, on_event=hear)
 
     answer = raised(lambda: call(**_with_data(mistake, sea())))
     return Answer(answer.interface, answer.message, answer.hint, "block_finished" in told)
@@ -86,7 +89,8 @@ def by_command(mistake: Mistake, place: Place) -> Answer:
     """Submit by the command, with a file that is here."""
     data = place.folder / "sea.nc"
     if not data.exists():
-        sea().to_netcdf(data)
+        dataset: Any = sea()
+        dataset.to_netcdf(data)
     if mistake.process == "stencil":
         words = _words(mistake.inputs, place.folder / "smooth.py")
         words.insert(1, str(data))
@@ -100,6 +104,7 @@ def by_command(mistake: Mistake, place: Place) -> Answer:
 def run_command(words: list[str], place: Place) -> Answer:
     """Run the command in this process, and read standard error."""
     told, written = io.StringIO(), io.StringIO()
+    status: object = 0
     with redirect_stderr(told), redirect_stdout(written):
         try:
             main([*words, "--url", place.url])
@@ -150,8 +155,8 @@ def _words(inputs: dict[str, Any], file: Path) -> list[str]:
         if not isinstance(value, dict):
             words += [option, str(value)]
             continue
-        for key, one in value.items():
-            sides = one if isinstance(one, dict) else {"": one}
+        for key, one in cast("dict[str, Any]", value).items():
+            sides = cast("dict[str, Any]", one) if isinstance(one, dict) else {"": one}
             for side, each in sides.items():
                 words += [option, f"{key}{side and '.' + side}={each}"]
     return words

@@ -104,11 +104,6 @@ def _line(text: str) -> dict[str, Any]:
     return {"program": PROGRAM.replace("s = t + weight * around", text)}
 
 
-def _program(old: str, new: str) -> dict[str, Any]:
-    assert old in PROGRAM
-    return {"program": PROGRAM.replace(old, new)}
-
-
 def _calls(random: Random) -> tuple[dict[str, Any], str]:
     """Return a program that calls what NumPy or xarray have."""
     forms = {
@@ -231,10 +226,13 @@ def _steps(random: Random) -> _Made:
 
 def _scalars(random: Random) -> _Made:
     wrong = misspelt(random, "weight")
-    scalars, words = random.choice(
-        [({}, ("weight",)), ({wrong: 0.5}, (wrong,)), ({"weight": 0.5, wrong: 1}, (wrong,))]
-    )
-    return "stencil", {"scalars": scalars}, words
+    forms: list[tuple[dict[str, float], str]] = [
+        ({}, "weight"),
+        ({wrong: 0.5}, wrong),
+        ({"weight": 0.5, wrong: 1}, wrong),
+    ]
+    scalars, word = random.choice(forms)
+    return "stencil", {"scalars": scalars}, (word,)
 
 
 def _call(random: Random) -> _Made:

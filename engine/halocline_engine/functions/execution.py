@@ -12,7 +12,12 @@ import xarray as xr
 from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
 from halocline_engine.datasets.storing.outputs import check_output_path
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.executors.select import expect_workers, open_pool, running_pool
+from halocline_engine.distribute.executors.select import (
+    Cluster,
+    expect_workers,
+    open_pool,
+    running_pool,
+)
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
@@ -22,6 +27,8 @@ from halocline_engine.signatures import Default
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from halocline_engine.distribute.executors.dask import ClusterPool
 
 __all__ = ["CheckPassed", "Checking", "Execution", "ExecutionArguments", "JobOf", "Planning"]
 
@@ -158,11 +165,14 @@ class Execution:
             raise CheckPassed
         return checked
 
-    def running_pool(self, stack: ExitStack) -> Pool | None:
+    @property
+    def workers(self) -> Cluster:
+        """What computes in a call that neither plans nor checks."""
+        return None if isinstance(self.cluster, Planning | Checking) else self.cluster
+
+    def running_pool(self, stack: ExitStack) -> "ClusterPool | None":
         """Return the pool of workers that run already, if the call names some."""
-        if isinstance(self.cluster, Planning | Checking):
-            return None
-        return running_pool(self.cluster, stack)
+        return running_pool(self.workers, stack)
 
     @contextmanager
     def pool(self, *, of_stages: bool = False) -> Generator[tuple[Pool, str]]:
@@ -180,7 +190,7 @@ class Execution:
         self.passed(None)
         self.expect_workers()
         with ExitStack() as stack:
-            yield open_pool(self.cluster, self.target, stack, self.options)
+            yield open_pool(self.workers, self.target, stack, self.options)
 
     def run(self, job: Blockwise, pool: Pool, reason: str) -> xr.Dataset:
         """Run a job on a pool; `reason` says why it has its passes."""

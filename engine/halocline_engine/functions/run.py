@@ -186,7 +186,7 @@ def run(
         checked = execution.passed(check(request, opened, compiled))
         if isinstance(cluster, Planning):
             return execution.run(stencil_job(checked, cluster.on, options), cluster.on, "")
-        pool = (existing or new_pool(cluster, chosen, stack, options)).granted(options)
+        pool = (existing or new_pool(execution.workers, chosen, stack, options)).granted(options)
         return launch(checked, pool, execution.tell, execution.cancelled, options, execution.mode)
 
 

@@ -48,7 +48,7 @@ def outline_of(dataset: xr.Dataset) -> dict[str, Any]:
             str(name): {
                 "dims": [str(dim) for dim in variable.dims],
                 "shape": [int(size) for size in variable.shape],
-                "dtype": _named(variable.dtype),
+                "dtype": _named(cast("Any", variable).dtype),
                 "attrs": _plain(variable.attrs),
                 **({"values": axis.tolist()} if (axis := _axis(dataset, name)) is not None else {}),
             }
@@ -78,7 +78,7 @@ def without_values(dataset: xr.Dataset) -> xr.Dataset:
     variables: dict[str, xr.Variable] = {}
     for name, one in dataset.variables.items():
         axis = _axis(dataset, name)
-        data = _lazy(one.shape, one.dtype) if axis is None else axis
+        data = _lazy(one.shape, cast("Any", one).dtype) if axis is None else axis
         variables[str(name)] = xr.Variable(one.dims, data, one.attrs, one.encoding)
     return _dataset(variables, {str(name) for name in dataset.coords}, dataset.attrs)
 
@@ -126,7 +126,7 @@ def _lazy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return cast("Any", LazilyIndexedArray)(_Unknown(shape, dtype))
 
 
-class _Unknown(xr.backends.BackendArray):
+class _Unknown(cast("type[Any]", cast("Any", xr).backends.BackendArray)):
     """An array of which everything but its values is known."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
