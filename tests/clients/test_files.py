@@ -193,7 +193,7 @@ def test_the_default_output_is_named_where_it_exists(
     code, err = command("http://127.0.0.1:1", capsys, "run", "halve.py", "sea.nc")
     assert (code, err) == (
         3,
-        "error: The result would be 'result.zarr', which exists already.\n"
+        "error: The result 'result.zarr' exists already.\n"
         "hint: Choose another place with --output, or remove it.\n",
     )
 

@@ -166,8 +166,8 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
     ),
     "library: list": (
         run([1.0]),
-        f"{_HERE} list.",
-        "Write for example xr.Dataset({'t': (('y', 'x'), values)}).",
+        "A list of datasets must have paths, got the float among them.",
+        "Join datasets with xarray.concat, and pass the result.",
     ),
     "library: Zarr group": (
         run(_any(zarr).group()),
@@ -272,8 +272,8 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
     ),
     "command: no place for the result": (
         command("run", "job.toml"),
-        "error: There is already something at 'result.zarr'.",
-        "Name another place: --output new.zarr; without, it is 'result.zarr'.",
+        "error: The result 'result.zarr' exists already.",
+        "Choose another place with --output, or remove it.",
     ),
     "rest: parameter": (
         get("/jobs?state=failed"),

@@ -98,8 +98,13 @@ def said(call: Callable[..., object], /, *arguments: Any, **named: Any) -> str:
             "must be a mapping, got the str 'float32'. "
             "Write for example dtypes={'real': 'float32'}.",
         ),
-        ("stencil_name", 3, "must be the name of a function of the text, got the int 3."),
-        ("target", 3, "must be the name of a target, got the int 3."),
+        (
+            "stencil_name",
+            3,
+            "must be the name of a function of the text, got the int 3. Write it as text,"
+            " in quotes.",
+        ),
+        ("target", 3, "must be the name of a target, got the int 3. Write it as text, in quotes."),
         (
             "cluster",
             2.5,
@@ -122,11 +127,11 @@ def test_run(dataset: xr.Dataset, argument: str, given: Any, expected: str) -> N
 def test_what_is_run_and_on_what(dataset: xr.Dataset) -> None:
     assert said(he.run, 3, dataset) == (
         "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
-        " the int 3."
+        " the int 3. Write it as text, in quotes."
     )
     assert said(he.stencil, None) == (
         "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
-        " the NoneType None."
+        " the NoneType None. Write it as text, in quotes."
     )
     assert said(he.run, DOUBLED, dataset["inp"]).startswith(
         "A dataset must be an xarray.Dataset or a path, got the DataArray. A variable becomes a"
@@ -158,7 +163,8 @@ def test_blocks_and_places(
 
 def test_column(dataset: xr.Dataset) -> None:
     assert said(he.column, 3, dataset) == (
-        "Argument 'expression' must be the text of an expression, got the int 3."
+        "Argument 'expression' must be the text of an expression, got the int 3. Write it as text,"
+        " in quotes."
     )
     assert said(he.column, "inp", dataset, axis={"centre": 3}) == (
         "Argument 'axis' must give a name for 'centre', got the int 3. "

@@ -99,7 +99,10 @@ def test_an_outline_keeps_all_but_values() -> None:
     plain = outlined(json.loads(json.dumps(outline_of(dataset))))
     assert dict(plain.sizes) == dict(dataset.sizes)
     assert set(plain.coords) == set(dataset.coords)
-    assert outline_of(plain)["variables"] == outline_of(dataset)["variables"]
+    wanted = outline_of(dataset)["variables"]
+    for one in wanted.values():
+        one.pop("values", None)  # no index is made of these
+    assert outline_of(plain)["variables"] == wanted
     assert plain["z"].attrs == {"axis": "Z"}
     assert plain.attrs == {"title": "sea", "array": [0, 1]}
     with pytest.raises(Exception, match="Only the outline of the dataset is known"):

@@ -115,7 +115,7 @@ def test_what_a_module_computes_is_given() -> None:
     assert b[0, 0, 0] == 1.0 * 2.0 + 3.0 + 1.0
     with pytest.raises(he.SyntaxRuleError, match="This is not a compile-time constant"):
         he.stencil(COMPUTED, externals={"C": {"G": 3.0}})
-    with pytest.raises(he.ArgumentError, match="The external 'C' has no 'G'"):
+    with pytest.raises(he.ArgumentError, match="the external 'C' has no 'G'"):
         he.stencil(COMPUTED, externals={"P": 2.0, "C": {}})
 
 

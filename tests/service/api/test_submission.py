@@ -46,19 +46,23 @@ STENCIL: list[tuple[dict[str, Any], str, str]] = [
     (
         {"feedback": {"t": "out"}},
         "Feedback must come from a field that is written, got 't'.",
-        "Write feedback={output: input}.",
+        "Write feedback={'out': 't'}.",
     ),
     (
         {"boundary": {"x": {"low": "periodic"}}},
         "The boundary of 'x' must be periodic at both ends, got 'periodic' and 'none'.",
-        "",
+        "Write boundary={'x': 'periodic'} for both ends.",
     ),
     (
         {"axes": {"I": "lon", "J": "lat", "K": "z"}, "boundary": {"lno": "edge"}},
         "A boundary was given for 'lno', which is not a dimension of the program's fields.",
         "Did you mean 'lon'?",
     ),
-    ({"axes": {"I": "x", "J": "x"}}, "Dimension 'x' was given for two axes, expected one.", ""),
+    (
+        {"axes": {"I": "x", "J": "x"}},
+        "Dimension 'x' was given for two axes, expected one.",
+        "Give each axis its own, for example axes={'I': 'x', 'J': 'y'}.",
+    ),
     (
         {"scalars": {"strength": True}},
         "Scalar 'strength' must be a 'float64', but is the bool True.",

@@ -65,7 +65,7 @@ def output_at(output: str | Path | None, default: str = "") -> Path | None:
         return None
     if Path(default).exists():
         raise OutputError(
-            f"The result would be '{default}', which exists already.",
+            f"The result '{default}' exists already.",
             hint="Choose another place with --output, or remove it.",
         )
     return checked_output(default)
