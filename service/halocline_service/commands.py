@@ -46,7 +46,10 @@ _SHOWN = 5
 
 _Host = Annotated[str | None, typer.Option(help="Address to bind to.")]
 _Port = Annotated[int | None, typer.Option(help="Port to bind to; 0 takes a free one.")]
-_DataDir = Annotated[Path | None, typer.Option(help="Where jobs, uploads and results live.")]
+_DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where jobs, uploads and results live; by default a folder of the user."),
+]
 
 
 def main() -> None:

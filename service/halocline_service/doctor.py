@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from halocline_engine.errors import HaloclineError
+from halocline_engine.errors import ClusterError, HaloclineError
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import MARKER, is_ours
 from halocline_service.identity import IdentityError
@@ -87,8 +87,11 @@ def _scheduler(settings: Settings) -> str:
     join_cluster(settings)
     from halocline_engine.distribute.executors.dask import connect
 
-    with connect(settings.scheduler) as pool:
-        workers = pool.workers
+    try:
+        with connect(settings.scheduler) as pool:
+            workers = pool.workers
+    except ClusterError as error:
+        raise _Unwell(error.message) from error
     if workers == 0:
         raise _Unwell(f"{settings.scheduler} answers, and has no worker")
     return f"{settings.scheduler} answers; {workers} worker{'' if workers == 1 else 's'}"

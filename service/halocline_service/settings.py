@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+from platformdirs import user_data_path
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -121,8 +122,9 @@ class Settings(_RequestLimits):
     model_config = SettingsConfigDict(env_prefix="HALOCLINE_", extra="ignore")
 
     data_dir: Path = Field(
-        default=Path("halocline-data"),
-        description="Where the database, the uploads and the results live.",
+        default_factory=lambda: user_data_path("halocline", appauthor=False),
+        description="Where the database, the uploads and the results live; by default a folder of"
+        " the user, on Linux '~/.local/share/halocline'.",
     )
     data_roots: _Paths = Field(
         default_factory=list[Path],

@@ -66,3 +66,17 @@ main()
         "halocline-server needs the package 'pydantic', which is not installed. Install the extra"
         " 'service': pip install 'halocline[service]'.\n"
     )
+
+
+def test_the_command_of_the_service_calls_no_installed_package_missing() -> None:
+    script = """
+import sys
+sys.modules["pydantic.fields"] = None
+from halocline_service.cli import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert "pydantic.fields" in done.stderr.splitlines()[-1]
+    assert "not installed" not in done.stderr

@@ -23,8 +23,8 @@ from halocline_service.processes.table import PROCESSES
 
 ROOT = Path(__file__).parents[2]
 #: Where the library works, whom it tells, and what it keeps: not for who asks a service.
-OF_THE_LIBRARY = {"cluster", "output", "options", "on_event", "cancelled"}
-OF_SOME = {"workspace", "plans", "progress"}
+OF_THE_LIBRARY = {"cluster", "output", "options", "on_event", "progress", "cancelled"}
+OF_SOME = {"workspace", "plans"}
 OF_THE_CLIENT = {"job_name", "dry_run", "labels"}
 COMPUTED = sorted(name for name, one in PROCESSES.items() if one.inline is None and name != "plan")
 REQUIRED = inspect.Parameter.empty

@@ -119,3 +119,18 @@ he.run
         "ModuleNotFoundError: halocline_engine.run needs the package 'dask', which is not"
         " installed. Install the extra 'engine': pip install 'halocline[engine]'."
     )
+
+
+def test_an_import_that_fails_within_an_installed_package_stays_as_it_is() -> None:
+    script = """
+import sys
+sys.modules["xarray.coding"] = None  # as for a package that fits no other one
+import halocline_engine as he
+he.run
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "xarray.coding" in last
+    assert "not installed" not in last

@@ -95,3 +95,16 @@ def test_variables_that_are_misspelt_are_found() -> None:
     given = {"HALOCLINE_PORTT": "1", "HALOCLINE_PORT": "1", "HALOCLINE_KEY": "k", "PATH": "x"}
     assert unknown_variables(given) == ["HALOCLINE_PORTT"]
     assert unknown_variables(dict.fromkeys(VARIABLES, "1")) == []
+
+
+def test_the_data_folder_is_one_of_the_user_unless_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HALOCLINE_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        assert Settings().data_dir == tmp_path / "halocline"
+    monkeypatch.setenv("HALOCLINE_DATA_DIR", "/elsewhere")
+    assert Settings().data_dir == Path("/elsewhere")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,10 +21,11 @@ from halocline.errors import (
     from_problem,
 )
 from halocline.events import ENDED, Event, Status, follow
-from halocline.inputs.arguments import flag, place, seconds, text
+from halocline.inputs.arguments import place, seconds, text
 from halocline.inputs.changes import DATASETS, changed
 from halocline.inputs.program import program_source
 from halocline.plan import Plan
+from halocline.progress import check_progress, display_of
 from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import Reference
 from halocline_engine.language.python.sources import Source, with_place
@@ -283,7 +283,7 @@ class Job(_KnownJob):
         limit = seconds("timeout", timeout)
         return follow(self._connection, self.id, limit, text("last", last))
 
-    def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
+    def wait(self, timeout: float | None = None, *, progress: bool | None = False) -> Status:
         """Wait until the job has ended.
 
         An interrupt (Ctrl-C) leaves the job running, and says how to return to it.
@@ -292,8 +292,8 @@ class Job(_KnownJob):
         ----------
         timeout : float, optional
             Seconds to wait; by default without end.
-        progress : bool, default: False
-            Whether to show a progress bar.
+        progress : bool or None, default: False
+            Whether to show a progress bar; None shows it in a terminal or a notebook.
 
         Returns
         -------
@@ -306,29 +306,25 @@ class Job(_KnownJob):
             The time is over; the job continues.
 
         """
-        from halocline.progress import bar
-
-        shown = flag("progress", progress)
         try:
-            with bar(f"job {self.id[-8:]}") if shown else nullcontext() as shown_by:
+            with display_of(self.id, progress) as display:
                 for event in self.events(timeout):
-                    if shown_by:
-                        shown_by.show(event)
+                    display(event)
         except KeyboardInterrupt:
             print(self._how_to_return(), file=sys.stderr)  # noqa: T201 - said to the user at once
             raise
         return self.status
 
     @documents({"raises": _ENDED})
-    def result(self, timeout: float | None = None, *, progress: bool = True) -> xr.Dataset:
+    def result(self, timeout: float | None = None, *, progress: bool | None = None) -> xr.Dataset:
         """Wait, and open the result, whose values are read over HTTP when they are used.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds to wait; by default without end.
-        progress : bool, default: True
-            Whether to show a progress bar.
+        progress : bool, optional
+            Whether to show a progress bar; by default in a terminal or a notebook.
 
         Returns
         -------
@@ -351,7 +347,7 @@ class Job(_KnownJob):
 
     @documents({"raises": _ENDED})
     def download(
-        self, path: str | Path, timeout: float | None = None, *, progress: bool = True
+        self, path: str | Path, timeout: float | None = None, *, progress: bool | None = None
     ) -> Path:
         """Wait, and download the result: as a NetCDF file, or as a Zarr store.
 
@@ -363,8 +359,8 @@ class Job(_KnownJob):
             File to create if the name ends in '.nc', otherwise the folder of a Zarr store.
         timeout : float, optional
             Seconds to wait; by default without end.
-        progress : bool, default: True
-            Whether to show a progress bar.
+        progress : bool, optional
+            Whether to show a progress bar; by default in a terminal or a notebook.
 
         Returns
         -------
@@ -382,15 +378,15 @@ class Job(_KnownJob):
         return download(self._connection, url, output)
 
     @documents({"raises": _ENDED})
-    def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:
+    def result_url(self, timeout: float | None = None, *, progress: bool | None = False) -> str:
         """Wait, and return the address of the Zarr store of the result.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds to wait; by default without end.
-        progress : bool, default: False
-            Whether to show a progress bar.
+        progress : bool or None, default: False
+            Whether to show a progress bar; None shows it in a terminal or a notebook.
 
         Returns
         -------
@@ -401,7 +397,7 @@ class Job(_KnownJob):
 
         """
         seconds("timeout", timeout)
-        flag("progress", progress)
+        check_progress(progress)
         if (status := self.status) not in ENDED:
             status = self.wait(timeout, progress=progress)
         self._raise_without_result(status)

@@ -3,26 +3,37 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, TypeVar
 from warnings import warn
 
 import xarray as xr
 
-from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
+from halocline_engine.arguments import (
+    MODES,
+    check_flags,
+    check_functions,
+    check_mode,
+    place_of,
+    sizes_by_name,
+)
+from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.storing.outputs import check_output_path
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import (
     Cluster,
+    check_threads,
     expect_workers,
-    open_pool,
+    new_pool,
     running_pool,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
-from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
+from halocline_engine.distribute.tasks.events import Event, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import OutputError
 from halocline_engine.program_warning import ProgramWarning
+from halocline_engine.progress.display import Display, displayed, is_watched
 from halocline_engine.signatures import Default
 
 if TYPE_CHECKING:
@@ -36,6 +47,8 @@ _Checked = TypeVar("_Checked")
 
 #: Makes a job for a pool and a target.
 JobOf = Callable[[Pool, str], Blockwise]
+#: Seconds that a job takes before its progress is displayed, unless that is asked for.
+_DISPLAYED_AFTER = 0.5
 
 
 class ExecutionArguments(TypedDict, total=False):
@@ -64,6 +77,9 @@ class ExecutionArguments(TypedDict, total=False):
         memory.
     on_event : callable, optional
         Called with each event of `halocline_engine.distribute.tasks.events`.
+    progress : bool, optional
+        Whether to display steps or blocks, rate, time left and what is awaited. By default a job
+        that takes more than half a second does where a person looks: in a terminal or a notebook.
     cancelled : callable, optional
         Called repeatedly without arguments. Once it returns True, the job stops and raises
         `CancelledError`.
@@ -78,6 +94,7 @@ class ExecutionArguments(TypedDict, total=False):
     cluster: Annotated["int | str | Client | None", Default(None)]
     output: Annotated[str | Path | None, Default(None)]
     on_event: Annotated["Callable[[Event], None] | None", Default(None)]
+    progress: Annotated[bool | None, Default(None)]
     cancelled: Annotated[Callable[[], bool] | None, Default(None)]
     options: Annotated[Options | None, Default(None)]
 
@@ -89,6 +106,13 @@ class Planning:
     on: Pool
     target: str
     jobs: list[Blockwise] = field(default_factory=list[Blockwise])
+
+
+@dataclass(slots=True)
+class _Displayed:
+    """Display of a running job, or None where nobody looks."""
+
+    display: Display | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +137,18 @@ class Execution:
     cluster: "int | str | Client | Planning | Checking | None"
     output: str | Path | None
     on_event: Callable[[Event], None] | None
+    progress: bool | None
     cancelled: Callable[[], bool] | None
     options: Options | None
     modes: Sequence[str] = MODES
+    _displayed: _Displayed = field(default_factory=_Displayed, init=False)
 
     def __post_init__(self) -> None:
         """Check what needs no dataset."""
         check_mode(self.mode, self.modes)
         check_functions(self.on_event, self.cancelled)
+        if self.progress is not None:
+            check_flags(progress=self.progress)
         options_of(self.options)
         if self.place is not None and not self.place.exists():  # else it may be the input
             check_output_path(self.place, OutputError)
@@ -135,10 +163,28 @@ class Execution:
         """Path of the result."""
         return place_of("output", self.output)
 
-    @property
-    def tell(self) -> OnEvent:
-        """Receiver of the events."""
-        return self.on_event or _discard
+    def tell(self, event: Event) -> None:
+        """Give an event to the display and to the caller."""
+        if self._displayed.display is not None:
+            self._displayed.display.show(event.kind, event.to_json())
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def wait_for(self, what: str) -> None:
+        """Display what is awaited from now on."""
+        if self._displayed.display is not None:
+            self._displayed.display.wait_for(what)
+
+    @contextmanager
+    def _displaying(self) -> Generator[None]:
+        """Display the progress of the job where that is wanted, while the context lasts."""
+        is_wanted = is_watched() if self.progress is None else self.progress
+        if not is_wanted:
+            yield
+            return
+        delay = _DISPLAYED_AFTER if self.progress is None else 0.0
+        with displayed("halocline", delay=delay) as self._displayed.display:
+            yield
 
     def warn(self, warning: ProgramWarning) -> None:
         """Warn the caller of `run`, and whoever takes the events."""
@@ -166,13 +212,32 @@ class Execution:
         return checked
 
     @property
-    def workers(self) -> Cluster:
-        """What computes in a call that neither plans nor checks."""
+    def _workers(self) -> Cluster:
+        """The cluster that computes; None where this process does, or nothing runs."""
         return None if isinstance(self.cluster, Planning | Checking) else self.cluster
 
-    def running_pool(self, stack: ExitStack) -> "ClusterPool | None":
-        """Return the pool of workers that run already, if the call names some."""
-        return running_pool(self.workers, stack)
+    def connect(self, stack: ExitStack) -> tuple[Pool | None, str]:
+        """Return the pool of a scheduler that runs already, if any, and the target's name there.
+
+        Progress is displayed from here on, until the stack ends.
+        """
+        if isinstance(self.cluster, Planning):
+            return self.cluster.on, self.cluster.target
+        if not isinstance(self.cluster, Checking):
+            stack.enter_context(self._displaying())
+        if isinstance(self.cluster, str):
+            self.wait_for(f"connecting to '{self.cluster}'")
+        existing = running_pool(self._workers, stack)
+        return existing, resolve(self.target) if existing is None else existing.resolve(self.target)
+
+    def pool_of(self, existing: Pool | None, target: str, stack: ExitStack) -> Pool:
+        """Return the pool that runs already, or one that ends with the stack."""
+        options = options_of(self.options)
+        if existing is not None:
+            return existing.granted(options)
+        if isinstance(self.cluster, Integral):
+            self.wait_for(f"starting {self.cluster} worker processes")
+        return new_pool(self._workers, target, stack, options).granted(options)
 
     @contextmanager
     def pool(self, *, of_stages: bool = False) -> Generator[tuple[Pool, str]]:
@@ -183,14 +248,13 @@ class Execution:
         if isinstance(self.cluster, Planning):
             yield self.cluster.on, self.cluster.target
             return
-        if isinstance(self.cluster, Checking) and of_stages:
-            with ExitStack() as stack:
-                yield open_pool(None, self.target, stack, self.options)
-            return
-        self.passed(None)
+        if not of_stages:
+            self.passed(None)
+        check_threads(options_of(self.options), self._workers)
         self.expect_workers()
         with ExitStack() as stack:
-            yield open_pool(self.workers, self.target, stack, self.options)
+            existing, target = self.connect(stack)
+            yield self.pool_of(existing, target, stack), target
 
     def run(self, job: Blockwise, pool: Pool, reason: str) -> xr.Dataset:
         """Run a job on a pool; `reason` says why it has its passes."""
@@ -208,7 +272,3 @@ class Execution:
         with self.pool() as (pool, target):
             job = job_of(pool, target)
             return self.run(job, pool, reason if job.passes == 1 else several)
-
-
-def _discard(event: Event) -> None:
-    """Discard the event."""

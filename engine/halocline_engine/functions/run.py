@@ -17,12 +17,8 @@ from halocline_engine.arguments import (
     whole,
 )
 from halocline_engine.backends.compiled import Compiled, retargeted
-from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
-from halocline_engine.distribute.executors.select import (
-    check_threads,
-    new_pool,
-)
+from halocline_engine.distribute.executors.select import check_threads
 from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.blockwise import stencil_job
 from halocline_engine.distribute.stencils.request import Request, check
@@ -156,7 +152,7 @@ def run(
 
     """
     execution = Execution(**complete(run, given), modes=RESIDENT_MODES)
-    target, cluster = execution.target, execution.cluster
+    cluster = execution.cluster
     options = options_of(execution.options)
     check_threads(options, cluster)
     request = Request(
@@ -178,15 +174,15 @@ def run(
     execution.expect_workers()
     opened = open_source(dataset)
     with ExitStack() as stack:
-        existing = execution.running_pool(stack)
-        chosen = resolve(target) if existing is None else existing.resolve(target)
+        existing, chosen = execution.connect(stack)
+        execution.wait_for("compiling")
         compiled = _compile(program, reading, chosen)
         for warning in compiled.warnings:
             execution.warn(warning)
         checked = execution.passed(check(request, opened, compiled))
         if isinstance(cluster, Planning):
             return execution.run(stencil_job(checked, cluster.on, options), cluster.on, "")
-        pool = (existing or new_pool(execution.workers, chosen, stack, options)).granted(options)
+        pool = execution.pool_of(existing, chosen, stack)
         return launch(checked, pool, execution.tell, execution.cancelled, options, execution.mode)
 
 

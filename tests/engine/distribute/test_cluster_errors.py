@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import psutil
 import pytest
 from clusters import Answered, MadeUp, facts
 from distributed import CancelledError, KilledWorker
@@ -265,15 +270,6 @@ def test_work_that_no_worker_has_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     assert (sent.cancelled, held.cancelled) == (True, False)
 
 
-def test_an_address_that_is_none_is_an_argument() -> None:
-    with pytest.raises(ArgumentError) as caught, connect("nowhere://host:1"):
-        pass
-    assert str(caught.value).startswith(
-        "Argument 'cluster' must be the address of a scheduler, got 'nowhere://host:1': "
-    )
-    assert str(caught.value).endswith(" Write it as 'tls://host:8786' or 'tcp://host:8786'.")
-
-
 def test_a_script_that_starts_processes_anew_in_each_of_them(tmp_path: Path) -> None:
     """One without the guard around what it does; its own processes say nothing."""
     script = tmp_path / "script.py"
@@ -301,3 +297,98 @@ def test_a_worker_that_kept_most_of_its_memory_still_takes_small_blocks() -> Non
     assert ClusterPool(client).memory == 5 * 10**7
     client.workers["a"]["metrics"] = {"memory": 10**8}
     assert ClusterPool(client).memory == 65 * 10**7
+
+
+@pytest.mark.parametrize(
+    "text", ["host", "", "localhost:", ":8786", "nowhere://host:1", "host:port", "tcp://host:70000"]
+)
+def test_a_text_that_is_no_address_is_refused_at_once(text: str) -> None:
+    with pytest.raises(ArgumentError) as caught, connect(text):
+        pass
+    assert str(caught.value) == (
+        f"Argument 'cluster' must be the address of a scheduler with its port, got '{text}'. Write"
+        " it as 'tcp://host:8786' or 'tls://host:8786'. A number starts workers on this machine:"
+        " cluster=2."
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("127.0.0.1:9", "Connection refused"),
+        ("tls://127.0.0.1:9", "Connection refused"),
+        ("tcp://[::1]:9", "Connection refused|Cannot assign requested address"),
+        (f"tcp://{'a' * 70}.b:9", "label too long|encoding with 'idna' codec failed.*"),
+    ],
+)
+def test_an_address_where_nothing_listens_is_refused_at_once(address: str, reason: str) -> None:
+    with pytest.raises(ClusterError) as caught, connect(address):
+        pass
+    hint = (
+        " Start one with 'dask scheduler', or check the address. A number starts workers on this"
+        " machine: cluster=2."
+    )
+    told = re.escape(f"No scheduler answers at '{address}': ") + f"({reason})\\."
+    assert re.fullmatch(told + re.escape(hint), str(caught.value))
+
+
+def test_what_answers_and_is_no_scheduler_is_refused_and_forgotten() -> None:
+    script = r"""
+import socket, threading
+from halocline_engine.distribute.executors.dask import connect
+from halocline_engine.errors import ClusterError
+
+def serve():
+    while True:
+        peer, _ = listening.accept()
+        peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+        peer.close()
+
+listening = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=serve, daemon=True).start()
+for scheme in ("tcp", "tls"):
+    try:
+        with connect(f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"):
+            pass
+    except ClusterError as error:
+        print(error)
+"""
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.count("what answers there is none or has other certificates: ") == 2
+    assert done.stdout.count("Check its address. For 'tls://', pass a distributed.Client that") == 2
+    assert not done.stderr
+    assert time.monotonic() - started < 25  # Dask would wait for 30 s at the end
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux")
+def test_an_interrupt_while_workers_start_leaves_no_process_and_no_traceback(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from halocline_engine.distribute.executors.dask import start\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        "        with start(2, 'reference'):\n"
+        "            pass\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted')\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    others: list[psutil.Process] = []
+    while len(others) < 3 and process.poll() is None:  # a worker, and those of `multiprocessing`
+        time.sleep(0.05)
+        others = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.communicate(timeout=60) == ("interrupted\n", "")
+    psutil.wait_procs(others, timeout=10)
+    assert not [one for one in others if one.is_running()]

@@ -9,7 +9,6 @@ import functools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
@@ -17,9 +16,10 @@ from halocline.awaited.calls import Awaiting, awaited
 from halocline.downloads import checked_output
 from halocline.errors import WaitTimeout
 from halocline.events import ENDED, Event, Status
-from halocline.inputs.arguments import flag, place, seconds
+from halocline.inputs.arguments import place, seconds
 from halocline.job import Job
 from halocline.plan import Plan
+from halocline.progress import check_progress, display_of
 from halocline_engine.signatures import with_answers
 
 if TYPE_CHECKING:
@@ -139,24 +139,22 @@ class AsyncJob(Awaiting):
             else:
                 return
 
-    async def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
+    async def wait(self, timeout: float | None = None, *, progress: bool | None = False) -> Status:
         """Wait until the job has ended; see `Job.wait`."""
-        from halocline.progress import bar
-
-        shown = flag("progress", progress)
-        with bar(f"job {self.id[-8:]}") if shown else nullcontext() as shown_by:
+        with display_of(self.id, progress) as display:
             async for event in self.events(timeout):
-                if shown_by:
-                    shown_by.show(event)
+                display(event)
         return await self.status()
 
-    async def result(self, timeout: float | None = None, *, progress: bool = True) -> xr.Dataset:
+    async def result(
+        self, timeout: float | None = None, *, progress: bool | None = None
+    ) -> xr.Dataset:
         """Wait, and open the result, whose values are read in the caller's thread when used."""
         await self._ended(timeout, progress)
         return await self._run(self._job.result, progress=False)
 
     async def download(
-        self, path: str | Path, timeout: float | None = None, *, progress: bool = True
+        self, path: str | Path, timeout: float | None = None, *, progress: bool | None = None
     ) -> Path:
         """Wait, and download the result to a file or a folder; see `Job.download`."""
         place("path", path)
@@ -164,7 +162,9 @@ class AsyncJob(Awaiting):
         await self._ended(timeout, progress)
         return await self._run(self._job.download, path, progress=False)
 
-    async def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:
+    async def result_url(
+        self, timeout: float | None = None, *, progress: bool | None = False
+    ) -> str:
         """Wait, and return the address of the Zarr store of the result; see `Job.result_url`."""
         await self._ended(timeout, progress)
         return await self._run(self._job.result_url)
@@ -175,9 +175,9 @@ class AsyncJob(Awaiting):
             await self._ended(timeout, progress=False)
         return await self._run(self._job.plan)
 
-    async def _ended(self, timeout: float | None, progress: bool) -> None:
+    async def _ended(self, timeout: float | None, progress: bool | None) -> None:
         """Wait until the job has ended, if it has not."""
         seconds("timeout", timeout)
-        flag("progress", progress)
+        check_progress(progress)
         if await self.status() not in ENDED:
             await self.wait(timeout, progress=progress)

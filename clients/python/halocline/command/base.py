@@ -73,11 +73,12 @@ def output_at(output: str | Path | None, default: str = "") -> Path | None:
 
 def finish(job: Job, output: Path | None, *, show: bool) -> None:
     """Wait for a job; copy its result, or only raise where there is none."""
+    progress = None if show else False
     with resumable(job, output):
         if output:
-            job.download(output, progress=show)
+            job.download(output, progress=progress)
         else:
-            job.result_url(progress=show)
+            job.result_url(progress=progress)
 
 
 def finish_at(job: Job, output: Path, *, quiet: bool, as_json: bool) -> None:

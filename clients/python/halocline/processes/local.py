@@ -57,7 +57,8 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
     **inputs : object
         Its inputs, as the client's method of the same name takes them, or as `Job.inputs` gives
         them. A dataset is an xarray object, a path, or several paths. `output` names a Zarr store
-        or a NetCDF file for a result that is larger than memory.
+        or a NetCDF file for a result that is larger than memory, and `progress` says whether a bar
+        is shown, as `run` takes it.
 
     Returns
     -------
@@ -86,14 +87,14 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
     if text("process", process) not in _FUNCTIONS:
         known = ", ".join(_FUNCTIONS)
         raise ArgumentError(f"There is no process '{process}'.", hint=f"There are: {known}.")
-    output = inputs.pop("output", None)
+    place = {name: inputs.pop(name) for name in ("output", "progress") if name in inputs}
     if "stages" in inputs:
         inputs["stages"] = with_texts(inputs["stages"])
     sent, source = _plain(inputs)
     datasets = {name: _local(name, inputs[name]) for name in DATASETS & inputs.keys()}
     engine = installed_engine()
     with placed(source):
-        return _computed(engine, process, sent, datasets, output)
+        return _computed(engine, process, sent, datasets, place)
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
@@ -142,7 +143,7 @@ def _computed(
     process: str,
     inputs: Mapping[str, Any],
     datasets: Mapping[str, Any],
-    output: str | Path | None,
+    place: Mapping[str, Any],
 ) -> xr.Dataset:
     """Call the engine's function, and tell in the attributes what it has made."""
     from halocline_engine.functions.reports.provenance import provenance
@@ -157,7 +158,7 @@ def _computed(
     given = _arguments(process, each_input(inputs, _here))
     options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
     how = {"options": engine.Options(**options)} if options else {}
-    result = function(**given, **datasets, **how, output=output, on_event=heard)
+    result = function(**given, **datasets, **how, **place, on_event=heard)
     named = {
         name: {"reference": str(value)} if isinstance(value, str | Path) else {}
         for name, value in datasets.items()

@@ -8,6 +8,7 @@ same regions.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -31,6 +32,7 @@ from halocline_engine.control.stoppage import ending_stopped
 from halocline_engine.device.memory.idle import DEVICE_USE
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.communicators.base import RankWork
+from halocline_engine.distribute.executors.addresses import check_address
 from halocline_engine.distribute.executors.base import POLL, Done, T
 from halocline_engine.distribute.executors.futures import fetched, is_of_files, settle
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
@@ -77,6 +79,7 @@ _SHARE = 0.75
 _LEAST_SHARE = 0.05
 _CONNECT_SECONDS = 15
 _TELL_SECONDS = 5.0
+_END_SECONDS = 5.0
 # Processes of this machine talk to each other only, on ports that the system chooses.
 _PRIVATE = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 _ROUTES = {
@@ -303,6 +306,7 @@ def connect(cluster: object) -> Generator[ClusterPool]:
             "Argument 'cluster' must be a number of worker processes, the address of a Dask"
             f" scheduler or a distributed.Client, got the {type(cluster).__name__} {cluster!r}."
         )
+    check_address(cluster)
     with open_client(cluster) as client:
         yield ClusterPool(client)
 
@@ -310,17 +314,32 @@ def connect(cluster: object) -> Generator[ClusterPool]:
 def open_client(scheduler: str) -> Any:
     """Connect to a scheduler at an address. Raises `ClusterError` where it does not answer."""
     try:
-        return _dd.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        return _Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"The scheduler '{scheduler}' cannot be reached: {error}.",
             hint="Check its address, and that it runs.",
         ) from error
-    except ValueError as error:
-        raise ArgumentError(
-            f"Argument 'cluster' must be the address of a scheduler, got '{scheduler}': {error}.",
-            hint="Write it as 'tls://host:8786' or 'tcp://host:8786'.",
+    except Exception as error:  # a peer that speaks something else is read as if it were Dask
+        raise ClusterError(
+            f"The scheduler '{scheduler}' was expected, but what answers there is none or has other"
+            f" certificates: {type(error).__name__}: {error}.",
+            hint="Check its address. For 'tls://', pass a distributed.Client that has the"
+            " certificates.",
         ) from error
+
+
+class _Client(_dd.Client):
+    """A client that closes itself where it does not start: Dask's waits 30 s for that at exit."""
+
+    def start(self, **options: Any) -> None:
+        """Connect, or leave nothing behind."""
+        try:
+            super().start(**options)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.close(timeout=1)
+            raise
 
 
 @contextlib.contextmanager
@@ -336,7 +355,7 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
         environments = [_thread_environment(threads)] * workers
         cluster = worker_processes(environments, method, preload=[LOADED])
     running = ending_stopped(cluster.worker_pids)
-    with cluster, _dd.Client(cluster, set_as_default=False) as client, running:
+    with cluster, _Client(cluster, set_as_default=False) as client, running:
         client.wait_for_workers(workers, timeout=120)
         yield ClusterPool(client)
 
@@ -417,6 +436,20 @@ class _Processes(_dd.SpecCluster):
     Dask would give a process up that is away 15 seconds after it ended: one that takes longer to
     start again, or that ended again just then.
     """
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            super().__init__(**options)
+        except KeyboardInterrupt:  # Dask forgets those that have not started yet
+            with contextlib.suppress(Exception):
+                cast("Any", self).sync(self._end)
+                cast("Any", self).close(timeout=_END_SECONDS)
+            raise
+
+    async def _end(self) -> None:
+        created: list[Any] = [*cast("Any", self)._created]  # noqa: SLF001 - an attribute of its own
+        ended = (nanny.close(timeout=_END_SECONDS) for nanny in created)
+        await asyncio.gather(*ended, return_exceptions=True)
 
     def worker_pids(self) -> list[int]:
         """Return the numbers of the processes that run now."""

@@ -7,10 +7,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, TypeAlias
 
 from halocline_engine.arguments import whole
-from halocline_engine.backends.registry import resolve
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.local import LocalPool, return_freed_memory
-from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -24,31 +23,11 @@ __all__ = [
     "expect_workers",
     "local_pool",
     "new_pool",
-    "open_pool",
     "running_pool",
 ]
 
-#: Where blocks are computed; see `open_pool`.
+#: Where blocks are computed: this process, as many new ones, or those of a scheduler.
 Cluster: TypeAlias = "int | str | Client | None"
-
-
-def open_pool(
-    cluster: Cluster,
-    target: str,
-    stack: ExitStack,
-    options: Options | None = None,
-) -> tuple[Pool, str]:
-    """Return a pool and the name of the target on it; what is started ends with the stack.
-
-    `cluster` is None for this process, a number of processes to start on this machine, the address
-    of a Dask scheduler, or a client of one. `options` may grant less memory than there is, and say
-    how many blocks this process has at hand.
-    """
-    options = options_of(options)
-    check_threads(options, cluster)
-    existing = running_pool(cluster, stack)
-    chosen = resolve(target) if existing is None else existing.resolve(target)
-    return (existing or new_pool(cluster, chosen, stack, options)).granted(options), chosen
 
 
 def running_pool(cluster: Cluster, stack: ExitStack) -> ClusterPool | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
+import threading
 from collections.abc import Generator, Mapping
 from importlib.util import find_spec
 from multiprocessing import forkserver
@@ -37,7 +39,7 @@ def start_template(environment: Mapping[str, str], loaded: str = LOADED) -> str:
     if sys.platform != "linux":  # elsewhere libraries do not survive a fork
         return "spawn"
     forkserver.set_forkserver_preload([loaded])
-    with _told(environment):
+    with _told(environment), _ignoring_interrupts():
         forkserver.ensure_running()
     return "forkserver"
 
@@ -67,6 +69,19 @@ def end_if_new() -> None:
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)
+
+
+@contextlib.contextmanager
+def _ignoring_interrupts() -> Generator[None]:
+    """Have new processes ignore Ctrl-C: this one ends them, and they would print tracebacks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -158,7 +158,7 @@ def attempt(
     if inline is not None:
         return inline
     inputs = _inputs(job)
-    told: dict[str, Any] = {"on_event": on_event, "cancelled": cancelled}
+    told: dict[str, Any] = {"on_event": on_event, "cancelled": cancelled, "progress": False}
     named = inputs.references()
     wording = wording_of(named, tools.resolver, root=tools.layout.root, owner=job.owner)
     with _for_users(wording):

@@ -1,0 +1,1 @@
+"""Progress of a job on a screen, made of its events; the library and the client share it."""

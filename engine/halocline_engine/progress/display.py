@@ -1,0 +1,201 @@
+"""Display of a job's progress: a bar in a terminal, or HTML that is updated in a notebook.
+
+A thread draws a few times a second, so that time passes on the screen although no event comes, and
+drawing costs the job nothing.
+"""
+
+from __future__ import annotations
+
+import html
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from halocline_engine.progress.view import View, advance
+
+__all__ = ["Display", "NotebookScreen", "Screen", "TerminalScreen", "displayed", "is_watched"]
+
+_DRAWN_SECONDS = 0.2
+
+
+class Screen(Protocol):
+    """A place where one bar is drawn again and again."""
+
+    def draw(self, share: float, seconds: float, text: str) -> None:
+        """Draw the share that is done, the seconds since the start, and a line of text."""
+        ...
+
+    def close(self) -> None:
+        """Leave what was drawn last."""
+        ...
+
+
+def is_watched() -> bool:
+    """Return whether a person looks here: at a terminal or a notebook, and at the main thread.
+
+    Processes that `multiprocessing` started, such as the workers of Dask, write to the terminal of
+    another process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if multiprocessing.parent_process() is not None:
+        return False
+    with suppress(AttributeError, ValueError):  # there is no stream, or it is closed
+        return _notebook() is not None or sys.stderr.isatty()
+    return False
+
+
+class Display:
+    """Progress of one job: events and awaited things change it, and a screen shows it."""
+
+    def __init__(self, screen: Screen, now: Callable[[], float] = time.monotonic) -> None:
+        self._screen = screen
+        self._now = now
+        self._began = now()
+        self._ahead = 0.0  # of the clock of events
+        self._view = View()
+
+    def show(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Take an event; its member 'at', if there is one, is when it happened."""
+        if isinstance(at := data.get("at"), str):
+            with suppress(ValueError):
+                self._ahead = datetime.fromisoformat(at).timestamp() - self._now()
+        self._view = advance(self._view, kind, data, self._now() + self._ahead)
+
+    def wait_for(self, what: str) -> None:
+        """Take what is awaited from now on, until there is progress."""
+        self._view = replace(self._view, awaited=what)
+
+    def draw(self) -> None:
+        """Draw the state as it is now."""
+        now, view = self._now(), self._view
+        self._screen.draw(view.share, now - self._began, view.text(now + self._ahead))
+
+    def close(self) -> None:
+        """Draw the last state, and leave it."""
+        self.draw()
+        self._screen.close()
+
+
+@contextmanager
+def displayed(
+    title: str, *, delay: float = 0.0, screen: Screen | None = None
+) -> Generator[Display]:
+    """Draw the progress of a job while the context lasts, unless it ends within `delay` seconds."""
+    display = Display(screen or _screen(title))
+    ended = threading.Event()
+    has_drawn = delay == 0.0
+
+    def keep_drawing() -> None:
+        nonlocal has_drawn
+        wait = delay
+        with suppress(OSError, ValueError):  # the terminal has gone
+            while not ended.wait(wait):
+                has_drawn, wait = True, _DRAWN_SECONDS
+                display.draw()
+
+    drawing = threading.Thread(target=keep_drawing, name="halocline-progress", daemon=True)
+    drawing.start()
+    try:
+        yield display
+    finally:
+        ended.set()
+        drawing.join()
+        if has_drawn:
+            with suppress(OSError, ValueError):
+                display.close()
+
+
+def _screen(title: str) -> Screen:
+    """Return the screen of this process: a cell of a notebook, or the terminal."""
+    display = _notebook()
+    return TerminalScreen(title) if display is None else NotebookScreen(title, display)
+
+
+def _notebook() -> Callable[[str], Any] | None:
+    """Return what shows HTML and returns a function to update it; None outside of notebooks."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if ipython is None or not hasattr(shell, "kernel"):
+        return None
+    shown: Any = ipython.display
+
+    def display(text: str) -> Any:
+        handle = shown.display(shown.HTML(text), display_id=True)
+
+        def update(text: str) -> None:
+            handle.update(shown.HTML(text))
+
+        return update
+
+    return display
+
+
+class NotebookScreen:
+    """A bar of plain HTML, which is replaced while the job runs; it needs no widgets."""
+
+    def __init__(self, title: str, display: Callable[[str], Any]) -> None:
+        self._title = title
+        self._display = display
+        self._update: Callable[[str], None] | None = None
+
+    def draw(self, share: float, seconds: float, text: str) -> None:
+        """Show the bar, or replace it."""
+        minutes, rest = divmod(int(seconds), 60)
+        drawn = (
+            f'<div class="halocline-progress"><code>{html.escape(self._title)}</code> '
+            f'<progress max="1" value="{share:.4f}"></progress> '
+            f"{100 * share:.0f} % · {minutes}:{rest:02} · {html.escape(text)}</div>"
+        )
+        if self._update is None:
+            self._update = self._display(drawn)
+        else:
+            self._update(drawn)
+
+    def close(self) -> None:
+        """Leave it."""
+
+
+class TerminalScreen:
+    """A line of the terminal; where errors go elsewhere, the last state only."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._progress: Any = None
+
+    def draw(self, share: float, seconds: float, text: str) -> None:
+        """Draw the line anew."""
+        if self._progress is None:
+            self._progress = self._started()
+        elapsed = f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}:{int(seconds) % 60:02}"
+        (task,) = self._progress.task_ids
+        self._progress.update(task, completed=share, elapsed=elapsed, text=text)
+        self._progress.refresh()
+
+    def close(self) -> None:
+        """End the line."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _started(self) -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[elapsed]}", style="progress.elapsed"),
+            TextColumn("{task.fields[text]}", markup=False),
+            console=Console(stderr=True),
+            auto_refresh=False,
+        )
+        progress.add_task(self._title, total=1.0, text="", elapsed="")
+        progress.start()
+        return progress
