@@ -5,6 +5,8 @@
 #   make quick   the inner loop: the compiler and the golden numbers, under a minute
 #   make check   style, types, import directions, shape of the code
 #   make docs    the documentation site, in build/docs
+#   make bounds  tests with the lowest and the newest versions of what is needed (BOUNDS_ARGS=--quick)
+#   make dist    the wheel and the source distribution, in dist; with Docker also the images
 #   make bench   benchmarks of the CPU target, and of the CUDA target where there is a device
 #   make clean   remove what the other targets made
 
@@ -28,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # kept at one a process, so that they do not compete.
 WORKERS ?= 3
 
-.PHONY: demo test quick check docs bench clean
+.PHONY: demo test quick check docs bounds dist bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.stamp-demo
@@ -54,6 +56,23 @@ check: $(VENV)/.stamp-dev
 docs: $(VENV)/.stamp-docs
 	$(SITE)
 	@echo "The site is build/docs/index.html."
+
+bounds:
+	$(PYTHON) deploy/try-bounds.py $(BOUNDS_ARGS)
+
+# The images take their tag from the wheel; where no Docker daemon answers, they are left out.
+dist: $(VENV)/.stamp-dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	@if docker info >/dev/null 2>&1; then \
+		version=$$($(BIN)/python -c 'import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["version"])') && \
+		for target in cpu gpu; do \
+			docker build --file deploy/Dockerfile --target $$target --tag halocline:$$version-$$target . || exit 1; \
+		done; \
+	else \
+		echo "No Docker daemon answers: the images were not built."; \
+	fi
 
 bench: $(VENV)/.stamp-dev
 	mkdir -p build
