@@ -31,8 +31,8 @@ from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGET
 from halocline_engine.control.stoppage import ending_stopped
 from halocline_engine.device.memory.idle import DEVICE_USE
 from halocline_engine.device.probe import device_count
+from halocline_engine.distribute.communicators.addresses import check_address
 from halocline_engine.distribute.communicators.base import RankWork
-from halocline_engine.distribute.executors.addresses import check_address
 from halocline_engine.distribute.executors.base import POLL, Done, T
 from halocline_engine.distribute.executors.futures import fetched, is_of_files, settle
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
