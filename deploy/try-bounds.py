@@ -83,7 +83,7 @@ def main() -> int:
     parts = QUICK if asked.quick else FULL
     chosen = asked.part or list(parts)
     rows: list[Row] = []
-    for python in asked.python or [each for each in PYTHONS if shutil.which(each)]:
+    for python in asked.python or [each for each in PYTHONS if _runs(each)]:
         for versions in asked.versions:
             for row in tried(python, versions, {name: parts[name] for name in chosen}, asked.lock):
                 print(row, flush=True)
@@ -167,6 +167,12 @@ def _tests(place: Path, paths: Sequence[str], lock: str | None) -> str:
     place.with_name(f"{place.name}-{name}.log").write_text(done.stdout + done.stderr)
     closing = [line for line in done.stdout.splitlines() if re.match(r"(=+ )?\d+ \w+.* in ", line)]
     return closing[-1].strip("= ") if closing else f"failed with status {done.returncode}"
+
+
+def _runs(python: str) -> bool:
+    """Return whether a Python is there and no mere shim of a manager of versions."""
+    command = shutil.which(python)
+    return command is not None and not subprocess.run((command, "-c", ""), check=False).returncode
 
 
 def _printed(*command: str) -> str:

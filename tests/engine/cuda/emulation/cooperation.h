@@ -454,6 +454,7 @@ template <class F> static bool emulation_block(unsigned shared, F run) {
   emulation_context = &run;
   emulation_run = [](void *context) { (*static_cast<F *>(context))(); };
   emulation_until_end(count);
+  emulation_context = nullptr;  // it is a variable of this function
   emulation_check_room(shared);
   return !emulation_error[0];
 }
