@@ -84,7 +84,11 @@ def test_links_of_the_package_lead_to_the_repository_or_nowhere(address: str) ->
         hook: Any = {"__name__": "build_metadata"}
         exec((ROOT / "build_metadata.py").read_text(), hook)  # noqa: S102 - hatchling runs it so
     metadata: dict[str, Any] = {}
-    with patch.dict(hook, {"_address": lambda _root: address}):
+
+    def address_of(_root: object) -> str:
+        return address
+
+    with patch.dict(hook, {"_address": address_of}):
         hook["PackageMetadata"]().update(metadata)
     text = metadata["readme"]["text"]
     links = re.findall(r"\]\(([^)\s]+)\)", text)

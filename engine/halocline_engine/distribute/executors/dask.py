@@ -334,8 +334,9 @@ class _Client(_dd.Client):
 
     def start(self, **options: Any) -> None:
         """Connect, or leave nothing behind."""
+        parent: Any = super()
         try:
-            super().start(**options)
+            parent.start(**options)
         except BaseException:
             with contextlib.suppress(Exception):
                 self.close(timeout=1)
@@ -355,7 +356,8 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
         environments = [_thread_environment(threads)] * workers
         cluster = worker_processes(environments, method, preload=[LOADED])
     running = ending_stopped(cluster.worker_pids)
-    with cluster, _Client(cluster, set_as_default=False) as client, running:
+    connected = cast("Any", _Client)
+    with cluster, connected(cluster, set_as_default=False) as client, running:
         client.wait_for_workers(workers, timeout=120)
         yield ClusterPool(client)
 
@@ -438,8 +440,9 @@ class _Processes(_dd.SpecCluster):
     """
 
     def __init__(self, **options: Any) -> None:
+        parent: Any = super()
         try:
-            super().__init__(**options)
+            parent.__init__(**options)
         except KeyboardInterrupt:  # Dask forgets those that have not started yet
             with contextlib.suppress(Exception):
                 cast("Any", self).sync(self._end)
