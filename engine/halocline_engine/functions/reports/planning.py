@@ -63,7 +63,7 @@ def plan_of(
             raise _PlanMade(event)
 
     try:
-        function(*arguments, on_event=heard, **{"progress": False, **options})
+        function(*arguments, on_event=heard, **options)
     except _PlanMade as made:
         return made.plan
     raise InternalError("The function has computed without a plan.")
