@@ -39,7 +39,6 @@ from halocline_engine.signatures import Default
 if TYPE_CHECKING:
     from distributed import Client
 
-    from halocline_engine.distribute.executors.dask import ClusterPool
 
 __all__ = ["CheckPassed", "Checking", "Execution", "ExecutionArguments", "JobOf", "Planning"]
 
