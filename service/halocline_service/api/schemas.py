@@ -13,7 +13,9 @@ __all__ = [
     "Check",
     "Checked",
     "Conformance",
+    "DatasetDescription",
     "DatasetList",
+    "DatasetVariable",
     "Execute",
     "JobInputs",
     "JobLabel",
@@ -302,6 +304,33 @@ class DatasetList(BaseModel):
     datasets: list[str]
     truncated: bool = Field(description="Whether there are more than are listed.")
     links: list[Link]
+
+
+class DatasetVariable(BaseModel):
+    """A variable of a dataset, without its values."""
+
+    name: str
+    dims: list[str]
+    shape: list[int]
+    chunks: list[int] | None = Field(default=None, description="As stored, where it is chunked.")
+    dtype: str
+    bytes: int = Field(description="In memory, decoded.")
+    coordinate: bool
+    units: str | None = None
+    long_name: str | None = None
+    standard_name: str | None = None
+
+
+class DatasetDescription(BaseModel):
+    """The dimensions and variables of a dataset."""
+
+    dataset: str
+    sizes: dict[str, int] = Field(description="Lengths by dimension.")
+    axes: dict[Literal["I", "J", "K"], str] = Field(
+        description="The dimensions that are I, J and K by attributes and names, where one is."
+    )
+    bytes: int = Field(description="Of all variables in memory, decoded.")
+    variables: list[DatasetVariable]
 
 
 class Presence(BaseModel):

@@ -21,6 +21,7 @@ __all__ = [
     "Process",
     "ProgramText",
     "ReadingInputs",
+    "names",
 ]
 
 
@@ -30,6 +31,15 @@ def _as_whole(given: Any) -> Any:
 
 #: Of an `int`, behind its bounds: JSON may write it as 5.0.
 WHOLE = BeforeValidator(_as_whole)
+
+
+def names(kind: str) -> dict[str, Any]:
+    """Return the member of a JSON Schema that tells forms what a text is the name of.
+
+    Kinds are "dataset", "variable" and "dimension" of the dataset, and, of a program, its "field"s,
+    "scalar"s, fields that are read as "input" or written as "output".
+    """
+    return {"x-names": kind}
 
 
 #: A text that is parsed and never executed as Python.
@@ -79,6 +89,7 @@ class DatasetInputs(ReadingInputs):
             "NetCDF file under a folder that the service may read.",
             min_length=1,
             max_length=4096,
+            json_schema_extra=names("dataset"),
         ),
     ]
 

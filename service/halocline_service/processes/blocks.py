@@ -6,24 +6,55 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from halocline_service.processes.base import WHOLE, DatasetInputs
+from halocline_service.processes.base import WHOLE, DatasetInputs, names
 
 __all__ = [
     "Chunks",
+    "Dimension",
     "Feedback",
+    "FieldName",
+    "Input",
     "Name",
+    "Output",
+    "ScalarName",
     "Sizes",
     "SnapshotEvery",
     "Steps",
     "StreamedInputs",
     "Target",
+    "Variable",
 ]
 
 #: The name of a variable, a dimension or a symbol.
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
+#: The name of a variable of the dataset.
+Variable: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra=names("variable"))
+]
+#: The name of a dimension of the dataset.
+Dimension: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra=names("dimension"))
+]
+#: The name of a field of a program.
+FieldName: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra=names("field"))
+]
+#: The name of a scalar of a program.
+ScalarName: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra=names("scalar"))
+]
+#: The name of a field that a program reads.
+Input: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra=names("input"))
+]
+#: The name of a field that a program writes.
+Output: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra=names("output"))
+]
+
 #: Numbers of points by dimension.
-Sizes: TypeAlias = dict[Name, Annotated[int, Field(ge=1, le=2**40), WHOLE]]
+Sizes: TypeAlias = dict[Dimension, Annotated[int, Field(ge=1, le=2**40), WHOLE]]
 
 Target: TypeAlias = Annotated[
     Literal["auto", "cuda", "cpu", "reference"],
@@ -45,7 +76,7 @@ Steps: TypeAlias = Annotated[
 ]
 
 Feedback: TypeAlias = Annotated[
-    dict[Name, Name] | None,
+    dict[Output, Input] | None,
     Field(
         title="Feedback",
         description="Which result is which variable of the next step.",

@@ -8,7 +8,7 @@ from pydantic import Field, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
 from halocline_service.processes.base import Process, ProgramText
-from halocline_service.processes.blocks import Name, StreamedInputs
+from halocline_service.processes.blocks import Dimension, FieldName, Name, ScalarName, StreamedInputs, Variable
 
 __all__ = ["COLUMN", "ColumnInputs", "check_expression"]
 
@@ -25,7 +25,7 @@ class ColumnInputs(StreamedInputs):
         ),
     ]
     fields: Annotated[
-        dict[Name, Name] | None,
+        dict[FieldName, Variable] | None,
         Field(
             title="Fields",
             description="Names of variables by name in the expression; same names where out.",
@@ -33,11 +33,11 @@ class ColumnInputs(StreamedInputs):
         ),
     ] = None
     scalars: Annotated[
-        dict[Name, StrictInt | StrictFloat] | None,
+        dict[ScalarName, StrictInt | StrictFloat] | None,
         Field(title="Scalars", description="Numbers by name in the expression.", max_length=64),
     ] = None
     axis: Annotated[
-        Name | dict[Literal["centre", "face"], Name] | None,
+        Dimension | dict[Literal["centre", "face"], Dimension] | None,
         Field(
             title="Axis",
             description="The vertical dimension of centres, or those of centres and faces; found by"
@@ -45,11 +45,11 @@ class ColumnInputs(StreamedInputs):
         ),
     ] = None
     heights: Annotated[
-        Name | None,
+        Variable | None,
         Field(title="Heights", description="The variable with the heights of the faces."),
     ] = None
     boundary: Annotated[
-        dict[Name, Literal["periodic"]] | None,
+        dict[Dimension, Literal["periodic"]] | None,
         Field(
             title="Boundary",
             description="'periodic' by vertical dimension; other conditions are in the expression.",

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from halocline_engine.datasets.names import result_name
 from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name, Sizes, StreamedInputs
+from halocline_service.processes.blocks import Dimension, Name, Sizes, StreamedInputs, Variable
 
 __all__ = ["MATMUL", "MatmulInputs"]
 
@@ -16,12 +16,12 @@ __all__ = ["MATMUL", "MatmulInputs"]
 class MatmulInputs(StreamedInputs):
     """The keyword arguments of `matmul`, as JSON."""
 
-    left: Annotated[Name, Field(title="Left", description="The variable that is multiplied.")]
+    left: Annotated[Variable, Field(title="Left", description="The variable that is multiplied.")]
     right: Annotated[
-        Name, Field(title="Right", description="The variable that it is multiplied by.")
+        Variable, Field(title="Right", description="The variable that it is multiplied by.")
     ]
     dim: Annotated[
-        Name, Field(title="Dimension", description="Over which is summed; both variables have it.")
+        Dimension, Field(title="Dimension", description="Over which is summed; both variables have it.")
     ]
     name: Annotated[
         Name, Field(title="Name", description="What the variable with the product is called.")

@@ -9,7 +9,13 @@ from pydantic import Field, create_model, model_validator
 
 from halocline_engine.errors import HaloclineError
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
-from halocline_service.processes.blocks import Feedback, Name, SnapshotEvery, Steps, StreamedInputs
+from halocline_service.processes.blocks import (
+    Feedback,
+    Output,
+    SnapshotEvery,
+    Steps,
+    StreamedInputs,
+)
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
 from halocline_service.processes.solves.solve import SOLVE
@@ -95,7 +101,7 @@ class SequenceInputs(StreamedInputs):
     feedback: Feedback = None
     snapshot_every: SnapshotEvery = None
     results: Annotated[
-        list[Name] | None,
+        list[Output] | None,
         Field(
             title="Results",
             description="Which of the variables that stages make are results; all where left out.",

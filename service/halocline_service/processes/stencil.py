@@ -10,7 +10,19 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from halocline_engine.errors import ArgumentError
 from halocline_engine.interface.uncompiled import READING, with_reading
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
-from halocline_service.processes.blocks import Chunks, Feedback, Name, SnapshotEvery, Steps, Target
+from halocline_service.processes.blocks import (
+    Chunks,
+    Dimension,
+    Feedback,
+    FieldName,
+    Name,
+    Output,
+    ScalarName,
+    SnapshotEvery,
+    Steps,
+    Target,
+    Variable,
+)
 
 if TYPE_CHECKING:
     from halocline_engine.ir.nodes import Program
@@ -66,7 +78,7 @@ class SidedBoundary(Inputs):
 class Until(Inputs):
     """A job ends when a step changes an output by so little."""
 
-    field: Name
+    field: Output
     below: Annotated[float, Field(ge=0)]
     change: Literal["max", "norm"] = "max"
     check_every: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 100
@@ -85,7 +97,7 @@ class StencilInputs(DatasetInputs):
         ),
     ]
     fields: Annotated[
-        dict[Name, Name] | None,
+        dict[FieldName, Variable] | None,
         Field(
             title="Fields",
             description="Names of variables by name of the program's fields; same names where out.",
@@ -93,7 +105,7 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     scalars: Annotated[
-        dict[Name, _Scalar] | None,
+        dict[ScalarName, _Scalar] | None,
         Field(title="Scalars", description="Values of the scalar parameters.", max_length=256),
     ] = None
     externals: Annotated[
@@ -134,14 +146,14 @@ class StencilInputs(DatasetInputs):
         Field(title="Stencil name", description="Which stencil of the text.", max_length=200),
     ] = None
     axes: Annotated[
-        dict[Literal["I", "J", "K"], Name | None] | None,
+        dict[Literal["I", "J", "K"], Dimension | None] | None,
         Field(
             title="Axes",
             description="Dimensions for I, J, K, or null for none; found by CF where left out.",
         ),
     ] = None
     boundary: Annotated[
-        dict[Name, _BoundaryRule | SidedBoundary] | None,
+        dict[Dimension, _BoundaryRule | SidedBoundary] | None,
         Field(
             title="Boundary",
             description="What lies beyond the edges, by dimension, for both or for each side.",

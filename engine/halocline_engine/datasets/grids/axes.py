@@ -21,7 +21,7 @@ from halocline_engine.datasets.grids.staggering import check_shared
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis
 
-__all__ = ["find_axes"]
+__all__ = ["find_axes", "suggest_axes"]
 
 _CF_AXIS = {Axis.I: "X", Axis.J: "Y", Axis.K: "Z"}
 _NAMES = (
@@ -68,6 +68,18 @@ def find_axes(
         if axis.value not in (given or {}) and chosen[axis] is None and unknown:
             raise _undecided(axis, unknown)
     return chosen.get(Axis.I), chosen.get(Axis.J), chosen.get(Axis.K)
+
+
+def suggest_axes(dataset: xr.Dataset) -> dict[str, str]:
+    """Return the dimensions of a dataset that are I, J and K, where only one can be each."""
+    known = dimensions_of(dataset)
+    suggested: dict[str, str] = {}
+    for axis in Axis:
+        free = [str(dim) for dim in dataset.dims if dim not in suggested.values()]
+        candidates = _candidates(known, axis, free)
+        if len(candidates) == 1:
+            suggested[axis.value] = candidates[0]
+    return suggested
 
 
 def _given(part: xr.Dataset, given: Mapping[str, str | None]) -> dict[Axis, str | None]:

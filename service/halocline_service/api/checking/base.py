@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 
 import anyio.to_thread
 
+from halocline_service.api.checking.described import describe_dataset
 from halocline_service.api.checking.fitting import Datasets, fitted
 from halocline_service.api.checking.inputs import JsonObject, checked
 
@@ -40,6 +41,10 @@ class Checks(Protocol):
         self, owner: str, process: str, inputs: Mapping[str, Any], datasets: Datasets
     ) -> JsonObject:
         """Return the outcome of `fitted`; empty where a limit is met, which says nothing."""
+        ...
+
+    async def describe(self, owner: str, path: str, largest_chunk: int) -> JsonObject:
+        """Return the outcome of `describe_dataset`. Raises a problem where a limit is met."""
         ...
 
 
@@ -77,3 +82,12 @@ class CheckHere:
     ) -> JsonObject:
         """Return the outcome of `fitted`."""
         return await anyio.to_thread.run_sync(fitted, process, inputs, datasets)
+
+    async def describe(
+        self,
+        owner: str,  # noqa: ARG002  nobody waits for another one here
+        path: str,
+        largest_chunk: int,
+    ) -> JsonObject:
+        """Return the outcome of `describe_dataset`."""
+        return await anyio.to_thread.run_sync(describe_dataset, path, largest_chunk)

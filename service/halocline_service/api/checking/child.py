@@ -17,6 +17,7 @@ import structlog
 
 from halocline_service import logs
 from halocline_service.api.checking import fitting
+from halocline_service.api.checking.described import describe_dataset
 from halocline_service.api.checking.inputs import JsonObject, checked
 from halocline_service.exports.limits import limit_growth
 from halocline_service.lifetime import end_with
@@ -51,6 +52,8 @@ def _outcome(line: bytes) -> JsonObject:
     """Return the outcome of a request; `limit` names one that was met, `fault` is one of ours."""
     try:
         request = json.loads(line)
+        if "dataset" in request:
+            return describe_dataset(request["dataset"], request["largest_chunk"])
         asked = (request["process"], request["inputs"])
         if "datasets" in request:
             return fitting.fitted(*asked, request["datasets"])

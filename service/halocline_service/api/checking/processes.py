@@ -72,6 +72,14 @@ class CheckProcesses:
     ) -> JsonObject:
         """Return the outcome of `checked`. Raises a problem where a limit is met."""
         request = {"process": process, "inputs": inputs, "facts": facts}
+        return await self._within_limits(owner, request)
+
+    async def describe(self, owner: str, path: str, largest_chunk: int) -> JsonObject:
+        """Return the outcome of `describe_dataset`. Raises a problem where a limit is met."""
+        request = {"dataset": path, "largest_chunk": largest_chunk}
+        return await self._within_limits(owner, request)
+
+    async def _within_limits(self, owner: str, request: Mapping[str, Any]) -> JsonObject:
         outcome = await self._asked(owner, request)
         if "limit" in outcome:
             raise _too_hard(str(outcome["limit"]), self._seconds)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request
 
+from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import Here, Owner
 from halocline_service.api.requests.paging import Limit, Offset, counted
-from halocline_service.api.schemas import DatasetList
+from halocline_service.api.schemas import DatasetDescription, DatasetList
 from halocline_service.datasets.tree import is_zarr
 
 __all__ = ["router"]
@@ -40,6 +45,26 @@ def datasets(
     found = list(islice(names, offset + limit + 1))
     listed, beside = counted(request, found, limit, offset)
     return DatasetList(datasets=listed, truncated=len(found) > offset + limit, links=beside)
+
+
+@router.get(
+    "/datasets/description",
+    response_model=DatasetDescription,
+    response_model_exclude_none=True,
+    summary="Dimensions and variables of a dataset",
+)
+async def description(
+    here: Here,
+    owner: Owner,
+    dataset: Annotated[str, Query(max_length=4096, description="As jobs name it.")],
+) -> Mapping[str, Any]:
+    """Describe a dataset that a job of yours may read, without reading its values."""
+    resolve = partial(here.resolver.resolve, owner=owner)
+    path = await anyio.to_thread.run_sync(resolve, dataset)
+    outcome = await here.checks.describe(owner, str(path), here.settings.chunk_bytes)
+    if "problem" in outcome:
+        raise ProblemError(**outcome["problem"])
+    return {"dataset": dataset, **outcome}
 
 
 def _found(folder: Path, depth: int) -> Iterator[Path]:

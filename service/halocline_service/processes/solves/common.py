@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, StrictBool
 
 from halocline_engine.datasets.names import check_results, result_name
-from halocline_service.processes.blocks import Name, StreamedInputs
+from halocline_service.processes.blocks import Dimension, Name, StreamedInputs, Variable
 
 __all__ = [
     "BandInputs",
@@ -20,10 +20,10 @@ __all__ = [
 ]
 
 Diagonal: TypeAlias = Annotated[
-    Name, Field(title="Diagonal", description="The variable on the diagonal.")
+    Variable, Field(title="Diagonal", description="The variable on the diagonal.")
 ]
 RightHandSide: TypeAlias = Annotated[
-    Name, Field(title="Right-hand side", description="The variable on the other side.")
+    Variable, Field(title="Right-hand side", description="The variable on the other side.")
 ]
 
 
@@ -39,13 +39,15 @@ class BandInputs(StreamedInputs):
     """A matrix with a band along a dimension, as JSON."""
 
     lower: Annotated[
-        Name, Field(title="Lower", description="The variable that multiplies the row before.")
+        Variable, Field(title="Lower", description="The variable that multiplies the row before.")
     ]
     diagonal: Diagonal
     upper: Annotated[
-        Name, Field(title="Upper", description="The variable that multiplies the row behind.")
+        Variable, Field(title="Upper", description="The variable that multiplies the row behind.")
     ]
-    dim: Annotated[Name, Field(title="Dimension", description="Along which the equations couple.")]
+    dim: Annotated[
+        Dimension, Field(title="Dimension", description="Along which the equations couple.")
+    ]
 
 
 class PeriodicInputs(BandInputs):

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name
+from halocline_service.processes.blocks import Variable
 from halocline_service.processes.solves.common import SolveInputs, check_solution
 
 __all__ = ["PENTADIAGONAL", "PentadiagonalInputs"]
@@ -17,11 +17,11 @@ class PentadiagonalInputs(SolveInputs):
     """The keyword arguments of `pentadiagonal`, as JSON."""
 
     second_lower: Annotated[
-        Name,
+        Variable,
         Field(title="Second lower", description="The variable that multiplies two rows before."),
     ]
     second_upper: Annotated[
-        Name,
+        Variable,
         Field(title="Second upper", description="The variable that multiplies two rows behind."),
     ]
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from halocline_engine.datasets.names import solution_names
-from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name
+from halocline_service.processes.base import Process, names
+from halocline_service.processes.blocks import Variable
 from halocline_service.processes.solves.common import SolutionInputs
 
 __all__ = ["SOLVE", "FactoredInputs"]
@@ -26,10 +26,11 @@ class FactoredInputs(SolutionInputs):
             description="What 'factor' made, named as a dataset is: 'job:<id>', for example.",
             min_length=1,
             max_length=4096,
+            json_schema_extra=names("dataset"),
         ),
     ]
     rhs: Annotated[
-        Name | list[Name],
+        Variable | list[Variable],
         Field(
             title="Right-hand sides",
             description="The variable on the other side, or several; then their solutions are "

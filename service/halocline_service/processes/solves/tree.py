@@ -8,7 +8,7 @@ from pydantic import Field
 
 from halocline_engine.datasets.names import result_name
 from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name
+from halocline_service.processes.blocks import Variable
 from halocline_service.processes.solves.common import Diagonal, RightHandSide, SolutionInputs
 
 __all__ = ["TREE", "TreeInputs"]
@@ -20,11 +20,11 @@ class TreeInputs(SolutionInputs):
     diagonal: Diagonal
     rhs: RightHandSide
     upper: Annotated[
-        Name,
+        Variable,
         Field(title="Upper", description="The variable that couples a node and its parent."),
     ]
     parent: Annotated[
-        Name,
+        Variable,
         Field(
             title="Parent",
             description="The variable with each node's parent, counted from 0 in its cell; -1 at "
@@ -32,7 +32,7 @@ class TreeInputs(SolutionInputs):
         ),
     ]
     row_size: Annotated[
-        Name,
+        Variable,
         Field(
             title="Row size",
             description="The count variable of a contiguous ragged array: the nodes of each cell.",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from halocline_service.processes.blocks import Name, Sizes, StreamedInputs
+from halocline_service.processes.blocks import Sizes, StreamedInputs, Variable
 
 __all__ = ["TransferInputs"]
 
@@ -14,7 +14,7 @@ __all__ = ["TransferInputs"]
 class TransferInputs(StreamedInputs):
     """The keyword arguments that `gather` and `scatter` share, as JSON."""
 
-    source: Annotated[Name, Field(title="Source", description="The variable that is moved.")]
+    source: Annotated[Variable, Field(title="Source", description="The variable that is moved.")]
     chunks: Annotated[
         Sizes | None,
         Field(
@@ -25,7 +25,7 @@ class TransferInputs(StreamedInputs):
         ),
     ] = None
     index: Annotated[
-        Name, Field(title="Index", description="The variable with whole numbers from 0.")
+        Variable, Field(title="Index", description="The variable with whole numbers from 0.")
     ]
     out_of_range: Annotated[
         Literal["error", "clip", "wrap", "mask"],

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from halocline_engine.datasets.names import result_name
 from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name
+from halocline_service.processes.blocks import Dimension, Name
 from halocline_service.processes.transfers.common import TransferInputs
 
 __all__ = ["GATHER", "GatherInputs"]
@@ -18,7 +18,7 @@ class GatherInputs(TransferInputs):
     """The keyword arguments of `gather`, as JSON."""
 
     dim: Annotated[
-        Name, Field(title="Dimension", description="Along which the indices name elements.")
+        Dimension, Field(title="Dimension", description="Along which the indices name elements.")
     ]
     name: Annotated[
         Name, Field(title="Name", description="What the variable with the elements is called.")

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from halocline_engine.arguments import several
 from halocline_engine.kernels.indirect.mesh.operators import Operator, check_components, location_of
-from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name, StreamedInputs
+from halocline_service.processes.base import Process, names
+from halocline_service.processes.blocks import Dimension, StreamedInputs, Variable
 
 __all__ = ["NEIGHBOURS", "NeighboursInputs"]
 
@@ -26,6 +26,7 @@ class NeighboursInputs(StreamedInputs):
             description="An unstructured mesh in UGRID or MPAS, named as a dataset is.",
             min_length=1,
             max_length=4096,
+            json_schema_extra=names("dataset"),
         ),
     ]
     operation: Annotated[
@@ -42,7 +43,7 @@ class NeighboursInputs(StreamedInputs):
         Field(title="Operation", description="What is done with the values around each point."),
     ]
     variables: Annotated[
-        list[Name] | None,
+        list[Variable] | None,
         Field(
             title="Variables",
             description="What it is done with, default: all on the mesh; for a divergence, both "
@@ -59,7 +60,7 @@ class NeighboursInputs(StreamedInputs):
         ),
     ] = None
     dim: Annotated[
-        Name | None,
+        Dimension | None,
         Field(title="Dimension", description="That of the mesh, where sizes do not tell."),
     ] = None
     radius: Annotated[

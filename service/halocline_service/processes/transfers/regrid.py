@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from halocline_engine.arguments import distinct, several
-from halocline_service.processes.base import Process
-from halocline_service.processes.blocks import Name, StreamedInputs
+from halocline_service.processes.base import Process, names
+from halocline_service.processes.blocks import Dimension, Name, StreamedInputs, Variable
 
 __all__ = ["REGRID", "RegridInputs"]
 
@@ -25,10 +25,11 @@ class RegridInputs(StreamedInputs):
             description="A file of ESMF or SCRIP, named as a dataset is.",
             min_length=1,
             max_length=4096,
+            json_schema_extra=names("dataset"),
         ),
     ]
     variables: Annotated[
-        list[Name] | None,
+        list[Variable] | None,
         Field(
             title="Variables",
             description="What is regridded; default: all on the weights' grid.",
@@ -52,7 +53,7 @@ class RegridInputs(StreamedInputs):
         ),
     ] = 1.0
     dims: Annotated[
-        list[Name] | None,
+        list[Dimension] | None,
         Field(title="Dimensions", description="Those of the source grid.", max_length=16),
     ] = None
     target_dims: Annotated[
