@@ -27,7 +27,7 @@ from halocline_service.api.ui.datasets import datasets_main
 from halocline_service.api.ui.html import Html
 from halocline_service.api.ui.job import job_main, missing_main
 from halocline_service.api.ui.jobs import Asked, find, jobs_main
-from halocline_service.api.ui.new import new_main
+from halocline_service.api.ui.new import Reference, new_main
 from halocline_service.api.ui.shell import View, locked, page
 from halocline_service.auth.keys import verify
 from halocline_service.jobs.states import State, ogc_status
@@ -50,6 +50,7 @@ _HEADERS = {
 }
 _FOREVER = "public, max-age=31536000, immutable"
 _OFFERED = 500  # names of datasets on a page
+_RESULTS = 50  # of jobs that are offered as datasets
 
 _bearer = HTTPBearer(auto_error=False)
 _T = TypeVar("_T")
@@ -122,10 +123,23 @@ def new_page(request: Request, here: Here, visitor: _Visitor) -> Response:
     view = View("New job", "new", "new")
     if visitor is None:
         return _refused(request, view)
-    sent = uploads(request, here, visitor, limit=_OFFERED).uploads
-    complete = [each.reference for each in sent if each.status == "complete"]
     named = datasets(request, here, visitor, limit=_OFFERED).datasets
-    return _answer(request, view, new_main([*complete, *named]))
+    sent = uploads(request, here, visitor, limit=_OFFERED).uploads
+    ended = JobQuery(owner=visitor, states=(State.SUCCEEDED,), page=Page(limit=_RESULTS))
+    references = [
+        *(Reference(name, name) for name in named),
+        *(
+            Reference(each.reference, f"upload of {each.created[:16].replace('T', ' ')}")
+            for each in sent
+            if each.status == "complete"
+        ),
+        *(
+            Reference(f"job:{job.id}", f"result of {job.name or f'{job.process} {job.id[-8:]}'}")
+            for job in here.store.jobs.list(ended)
+            if here.processes[job.process].writes
+        ),
+    ]
+    return _answer(request, view, new_main(references, tuple(here.processes.values())))
 
 
 @router.get("/datasets")

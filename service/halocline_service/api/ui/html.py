@@ -6,7 +6,7 @@ from html import escape
 
 __all__ = ["Child", "Html", "document", "element"]
 
-_VOID = frozenset({"input", "link", "meta"})
+_VOID = frozenset({"img", "input", "link", "meta"})
 
 
 class Html(str):

@@ -1,42 +1,42 @@
-"""The form for a new job of the stencil process."""
+"""The form for a new job: what its script makes fields in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from halocline_service.api.ui.html import Html, element
+from halocline_service.processes.base import Process
 
-__all__ = ["new_main"]
+__all__ = ["Reference", "new_main"]
 
-_EXAMPLE = """\
-def smooth(t: Field[np.float64], smoothed: Field[np.float64], strength: float):
-    with computation(PARALLEL), interval(...):
-        around = t[-1, 0, 0] + t[1, 0, 0] + t[0, -1, 0] + t[0, 1, 0]
-        smoothed = t + strength * (around - 4.0 * t)
-"""
-_TARGETS = ("auto", "cuda", "cpu", "reference")
+_HIDDEN = ("plan",)  # there is a button for it
 
 
-def new_main(references: Sequence[str]) -> Html:
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A dataset that can be named, and how it is listed."""
+
+    value: str
+    title: str
+
+
+def new_main(references: Sequence[Reference], processes: Sequence[Process]) -> Html:
     """Write the form; `references` are offered as datasets."""
-    offered = (element("option", value=each) for each in references)
+    offered = (element("option", value=each.value, label=each.title) for each in references)
     return element(
         "main",
         element("h1", "New job"),
         element("noscript", element("p", "This form needs JavaScript; the REST API does not.")),
         element(
             "form",
-            _program(),
-            element("div", *_inputs(), class_="inputs"),
-            element("datalist", *offered, id="references"),
-            element("div", id="wrong", role="alert"),
+            _process(processes),
+            element("div", id="fields"),
             element(
-                "div",
-                element("button", "Submit", class_="primary", id="submit"),
-                element("span", "Ctrl+Enter submits", class_="note"),
-                element("span", id="copies"),
-                class_="actions",
+                "section", element("h2", "Job"), element("div", id="job"), class_="card group"
             ),
+            element("datalist", *offered, id="references"),
+            _end(),
             id="new",
             novalidate=True,
         ),
@@ -45,68 +45,35 @@ def new_main(references: Sequence[str]) -> Html:
     )
 
 
-def _program() -> Html:
+def _process(processes: Sequence[Process]) -> Html:
+    options = (
+        element("option", process.title, value=process.id)
+        for process in processes
+        if process.id not in _HIDDEN
+    )
     return element(
-        "div",
-        element("label", "Program", for_="program"),
-        element(
-            "div",
-            element("pre", id="marks", aria_hidden="true"),
-            element(
-                "textarea",
-                _EXAMPLE,
-                id="program",
-                rows=14,
-                spellcheck="false",
-                autocapitalize="off",
-                autocomplete="off",
-                wrap="off",
-                aria_describedby="checked",
-            ),
-            class_="editor",
-        ),
-        element("div", id="checked", aria_live="polite"),
-        class_="program",
+        "section",
+        element("label", "Process", for_="process"),
+        element("select", *options, id="process"),
+        element("p", id="about", class_="help"),
+        element("a", "All its inputs in the API reference", id="reference", href="../docs"),
+        element("div", id="examples", class_="examples", hidden=True),
+        class_="card group process",
     )
 
 
-def _inputs() -> list[Html]:
-    return [
-        _line(
-            "Dataset",
-            "dataset",
-            "A name, 'upload:...' or 'job:...'",
-            list="references",
-            required=True,
-        ),
-        _line("Boundary", "boundary", "x=periodic, y=edge"),
-        _line("Scalars", "scalars", "strength=0.2"),
-        element(
-            "label",
-            element("span", "Steps"),
-            element("input", id="steps", type="number", min=1, max=10_000_000, value=1),
-        ),
-        _line("Feedback", "feedback", "smoothed=t"),
-        _line("Fields", "fields", "t=temperature"),
-        _line("Axes", "axes", "I=x, J=y"),
-        element(
-            "label",
-            element("span", "Target"),
-            element("select", *(element("option", word) for word in _TARGETS), id="target"),
-        ),
-    ]
-
-
-def _line(title: str, name: str, example: str, **attributes: str | bool) -> Html:
+def _end() -> Html:
     return element(
-        "label",
-        element("span", title),
+        "div",
+        element("div", id="wrong", role="alert"),
         element(
-            "input",
-            id=name,
-            placeholder=example,
-            autocomplete="off",
-            spellcheck="false",
-            **attributes,
+            "div",
+            element("button", "Submit", class_="primary", id="submit"),
+            element("span", id="state", role="status"),
+            element("span", "Ctrl+Enter submits", class_="note wide-only"),
+            class_="actions",
         ),
+        element("div", id="planned"),
+        element("div", id="copies"),
+        class_="end card",
     )

@@ -39,7 +39,10 @@ def page(view: View, version: str, main: Html) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("link", rel="icon", type="image/svg+xml", href=f"{assets}/icon.svg"),
-        element("link", rel="stylesheet", href=f"{assets}/style.css"),
+        *(
+            element("link", rel="stylesheet", href=f"{assets}/{name}.css")
+            for name in ("style", "forms", "pictures")
+        ),
         # Before the first paint, so that a theme that was chosen does not flash.
         element("script", src=f"{assets}/theme.js"),
         element("script", type="module", src=f"{assets}/{view.script}.js"),
@@ -47,14 +50,14 @@ def page(view: View, version: str, main: Html) -> str:
     body = element(
         "body",
         element("a", "Skip to content", href="#main", class_="skip"),
-        _header(view),
+        _header(view, assets),
         main,
         element("div", id="status", role="status", aria_live="polite"),
     )
     return document(head, body)
 
 
-def _header(view: View) -> Html:
+def _header(view: View, assets: str) -> Html:
     items = (
         element(
             "a",
@@ -64,7 +67,8 @@ def _header(view: View) -> Html:
         )
         for path, title in _VIEWS
     )
-    brand = element("a", "Halocline", href=view.up, class_="brand")
+    mark = element("img", src=f"{assets}/icon.svg", alt="", class_="mark-of-brand")
+    brand = element("a", mark, "Halocline", href=view.up, class_="brand")
     theme = element("button", "Theme", type="button", id="theme", hidden=True)
     return element("header", brand, element("nav", *items, aria_label="Pages"), theme, class_="top")
 

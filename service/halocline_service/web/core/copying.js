@@ -5,7 +5,7 @@ import { asCurl, asFile, asPython } from "./snippets.js";
 
 const FORMS = { "Copy as Python": asPython, "Copy as curl": asCurl, "Copy as JSON": asFile };
 
-/** Make the buttons; `request()` gives `[process, inputs]`, or null where there is none. */
+/** Make the buttons; `request()` gives `[process, inputs, job]`, or null where there is none. */
 export function copyButtons(request) {
   const copies = Object.entries(FORMS).map(([title, write]) =>
     el("button", { type: "button", onclick: () => copy(write, request()) }, title),
@@ -17,8 +17,8 @@ export function copyButtons(request) {
 /** Save a request as the file that `halocline run` takes. */
 function save(request) {
   if (!request) return;
-  const [process, inputs] = request;
-  const text = `${JSON.stringify({ process, inputs }, null, 2)}\n`;
+  const [process, inputs, job = {}] = request;
+  const text = `${JSON.stringify({ process, ...job, inputs }, null, 2)}\n`;
   const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   el("a", { href: address, download: `${process}.json` }).click();
   URL.revokeObjectURL(address);

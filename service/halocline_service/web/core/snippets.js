@@ -27,7 +27,7 @@ function text(value) {
 }
 
 /** Write what submits a job by the Python client and opens its result. */
-export function asPython(process, inputs) {
+export function asPython(process, inputs, job = {}) {
   const address = root.href.replace(/\/$/, "");
   const lines = Object.entries(inputs).map(
     ([name, value]) => `    ${text(name)}: ${python(value)},`,
@@ -39,22 +39,24 @@ export function asPython(process, inputs) {
     ...lines,
     "}",
     `with halocline.Client(${text(address)}) as client:`,
-    `    job = client.submit(${text(process)}, inputs)`,
+    `    job = client.submit(${[text(process), "inputs", ...ofJob(job)].join(", ")})`,
     "    result = job.result()",
     "    print(result)",
     "",
   ].join("\n");
 }
 
+const ofJob = (job) => Object.entries(job).map(([name, value]) => `${name}=${python(value)}`);
+
 /** Write what submits a job by curl; a key is named, and not shown. */
-export function asCurl(process, inputs) {
+export function asCurl(process, inputs, job = {}) {
   const address = new URL(`processes/${process}/execution`, root).href;
-  const body = JSON.stringify({ inputs }).replaceAll("'", "'\\''");
+  const body = JSON.stringify({ inputs, ...job }).replaceAll("'", "'\\''");
   const header = key.get() ? ' \\\n     -H "Authorization: Bearer $HALOCLINE_KEY"' : "";
   return `curl -s '${address}' -H 'Content-Type: application/json'${header} \\\n     -d '${body}'\n`;
 }
 
 /** Write the request as a file, which `curl -d @job.json` sends. */
-export function asFile(_process, inputs) {
-  return `${JSON.stringify({ inputs }, null, 2)}\n`;
+export function asFile(_process, inputs, job = {}) {
+  return `${JSON.stringify({ inputs, ...job }, null, 2)}\n`;
 }

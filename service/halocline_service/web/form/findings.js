@@ -18,28 +18,13 @@ export function problemView(body, goTo) {
   );
 }
 
-/** Show what a program needs, and what may not be meant. */
-export function factsView(program, goTo) {
-  const fields = el(
-    "table",
-    {},
-    el("thead", {}, row("th", ["Field", "Type", "Used", "Halo"])),
-    el(
-      "tbody",
-      {},
-      program.fields.map((each) => row("td", [each.name, typeOf(each), useOf(each), haloOf(each)])),
-    ),
-  );
-  const scalars = program.scalars.map(({ name, dtype, default: given }) =>
-    given === null || given === undefined ? `${name}: ${dtype}` : `${name}: ${dtype} = ${given}`,
-  );
+/** Say that a program is valid, and what may not be meant. */
+export function factsView({ name, warnings }, goTo) {
   return el(
     "div",
     { class: "findings" },
-    el("p", { class: "good" }, `'${program.name}' is a valid program.`),
-    program.warnings.map((each) => finding("warning", { ...each, detail: each.message }, goTo)),
-    el("div", { class: "scroll" }, fields),
-    scalars.length > 0 ? el("p", {}, `Scalars: ${scalars.join(", ")}`) : null,
+    el("p", { class: "good" }, `'${name}' is a valid program.`),
+    warnings.map((each) => finding("warning", { ...each, detail: each.message }, goTo)),
   );
 }
 
@@ -57,26 +42,5 @@ function finding(kind, { detail, hint, line, column, excerpt }, goTo) {
     el("p", {}, place, " ", el("strong", {}, `${kind}: `), detail),
     excerpt ? el("pre", {}, excerpt) : null,
     hint ? el("p", { class: "hint" }, `Hint: ${hint}`) : null,
-  );
-}
-
-function row(cell, values) {
-  return el(
-    "tr",
-    {},
-    values.map((value) => el(cell, cell === "th" ? { scope: "col" } : {}, value)),
-  );
-}
-
-const typeOf = ({ dtype, axes }) =>
-  axes.join("") === "IJK" ? dtype : `${dtype} over ${axes.join("")}`;
-const useOf = ({ read, written }) =>
-  [read && "read", written && "written"].filter(Boolean).join(", ");
-
-function haloOf({ halo }) {
-  const wide = Object.entries(halo).filter(([, [before, after]]) => before || after);
-  return (
-    wide.map(([axis, [before, after]]) => `${axis}: ${before} before, ${after} after`).join("; ") ||
-    "none"
   );
 }

@@ -9,7 +9,7 @@ const PLAN = "plan";
 const FINAL = ["successful", "failed", "dismissed"];
 
 /** Make the button and the place of its answer; null where no process plans. */
-export async function planButton(process, readInputs) {
+export async function planButton(request) {
   const { processes } = await json("processes?limit=100");
   if (!processes.some(({ id }) => id === PLAN)) return null;
   const place = el("div", { "aria-live": "polite" });
@@ -18,7 +18,7 @@ export async function planButton(process, readInputs) {
     button.disabled = true;
     place.replaceChildren(el("p", { class: "note" }, "The job is being planned."));
     try {
-      place.replaceChildren(shown(await planned(process, readInputs())));
+      place.replaceChildren(shown(await planned(...request())));
     } catch (error) {
       place.replaceChildren(el("p", { class: "problem" }, told(error)));
     } finally {
