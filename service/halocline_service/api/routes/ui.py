@@ -187,7 +187,8 @@ async def asset(request: Request, version: str, path: str) -> Response:
     found = assets.by_path.get(path) if version == assets.version else None
     if found is None:
         raise ProblemError("not-found", "The page has no such file: load it again.")
-    headers = {"ETag": found.tag, "Cache-Control": _FOREVER}
+    # A worker has the policy of its own script.
+    headers = {"ETag": found.tag, "Cache-Control": _FOREVER, "Content-Security-Policy": POLICY}
     if _is_known(request, found):
         return Response(status_code=304, headers=headers)
     return Response(found.content, media_type=found.media_type, headers=headers)

@@ -5,9 +5,13 @@ export const root = new URL("../../../../", import.meta.url);
 
 const STORED = "halocline-key";
 
-/** The API key of this tab; it is forgotten when the tab is closed. */
+let ofWorker = null;
+const isWorker = typeof sessionStorage === "undefined";
+
+/** The API key of this tab; it is forgotten when the tab is closed. A worker is given it. */
 export const key = {
-  get: () => sessionStorage.getItem(STORED),
+  get: () => (isWorker ? ofWorker : sessionStorage.getItem(STORED)),
+  give: (value) => (ofWorker = value),
   set: (value) => sessionStorage.setItem(STORED, value),
   forget: () => sessionStorage.removeItem(STORED),
 };

@@ -29,8 +29,16 @@ export function announce(text) {
   announce.timer = setTimeout(() => place.classList.remove("shown"), 6000);
 }
 
+const colours = new Map(); // asking the style of an element takes long
+document.addEventListener("themechange", () => colours.clear());
+
 /** Give a colour of the theme as a canvas takes it, which does not know `light-dark()`. */
 export function colour(name) {
+  if (!colours.has(name)) colours.set(name, computed(name));
+  return colours.get(name);
+}
+
+function computed(name) {
   const probe = document.createElement("i");
   probe.style.color = `var(--${name})`;
   document.body.append(probe);
@@ -42,12 +50,15 @@ export function colour(name) {
 /** Size a canvas for the screen's own pixels; gives its context, which draws in CSS pixels. */
 export function sized(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
+  const [wide, high] = [width, height].map((side) => Math.max(1, Math.round(side * ratio)));
   const context = canvas.getContext("2d");
+  if (canvas.width !== wide || canvas.height !== high) {
+    [canvas.width, canvas.height] = [wide, high];
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
   return context;
 }
 

@@ -2,7 +2,6 @@
 // is told of beside the value.
 
 import { decode, unitsOf } from "./cf.js";
-import { sample } from "./sample.js";
 
 const MOST = 4 * 2 ** 20; // points of a coordinate: it is no more than a help
 
@@ -21,9 +20,9 @@ export function beside(variable, variables, [rows, columns]) {
 
 /** Read one where a map was read: `{name, values, units}`, in the order of the map. */
 export async function readBeside(coordinate, map, signal) {
-  const { name, dims, attributes, dtype } = coordinate;
+  const { name, dims, attributes } = coordinate;
   const along = map.dims.map((dim) => ({ dim: dims.indexOf(dim) }));
-  const read = { fixed: [null, null], along, dtype, signal, indices: map.indices };
-  const { values } = await sample(await coordinate.array(), read);
+  const read = { fixed: [null, null], along, signal, indices: map.indices };
+  const { values } = await coordinate.read(read);
   return { name, values: decode(values, attributes), units: unitsOf(attributes) };
 }

@@ -3,6 +3,8 @@
 import { el } from "../core/dom.js";
 import { SCALES } from "./colours.js";
 
+const FRAME = 250; // milliseconds that a picture stays, at least, while it plays
+
 /** Make a list to choose from; `options` are `[value, title]`. */
 export function choice(title, options, chosen, onchange) {
   const items = options.map(([value, words]) =>
@@ -14,42 +16,95 @@ export function choice(title, options, chosen, onchange) {
   );
 }
 
-/** Make a slider over the indices of a dimension, with the coordinate beside it. */
+/**
+ * Make a slider over the indices of a dimension, with the coordinate beside it and a button that
+ * plays it. `onchange(index)` may give a promise, which is waited for while it plays.
+ */
 export function slider(name, length, index, write, onchange) {
   const text = el("output", {}, write(index));
+  const show = (now) => {
+    input.value = now;
+    text.textContent = write(now);
+    return onchange(now);
+  };
   const input = el("input", {
     type: "range",
     min: 0,
     max: length - 1,
     value: index,
     "aria-label": name,
-    oninput: (event) => {
-      text.textContent = write(Number(event.target.value));
-      onchange(Number(event.target.value));
-    },
+    oninput: (event) => show(Number(event.target.value)),
   });
-  return el("label", { class: "slider" }, el("span", {}, name), input, text);
+  let playing = null;
+  const play = el("button", { type: "button", class: "play", "aria-label": `Play ${name}` }, "▶");
+  play.addEventListener("click", () => {
+    const isOn = !playing;
+    playing = isOn ? {} : null;
+    play.textContent = isOn ? "❚❚" : "▶";
+    play.setAttribute("aria-label", `${isOn ? "Pause" : "Play"} ${name}`);
+    if (isOn) run(playing);
+  });
+  async function run(mine) {
+    while (playing === mine && play.isConnected) {
+      const pause = new Promise((done) => setTimeout(done, FRAME));
+      await show((Number(input.value) + 1) % length);
+      await pause;
+    }
+  }
+  return el(
+    "div",
+    { class: "slider" },
+    el("span", {}, name),
+    play,
+    input,
+    text,
+  );
 }
 
-/** Make the fields for the colours: scale, lowest and highest value, and back to all of them. */
-export function colours({ scale, low, high }, onchange) {
-  const number = (title, value, name) =>
-    labelled(
-      title,
+/** Fields for the colours: scale, lowest and highest value, and a fit to what is shown. */
+export class ColourControls {
+  constructor(onchange) {
+    const number = (name) =>
       el("input", {
         type: "number",
         step: "any",
-        value: Number.isFinite(value) ? Number(value.toPrecision(6)) : "",
-        onchange: (event) =>
-          onchange({ [name]: event.target.value === "" ? null : +event.target.value }),
-      }),
+        onchange: (event) => {
+          const typed = event.target.value;
+          onchange({ [name]: typed === "" ? null : Number(typed) });
+        },
+      });
+    [this.low, this.high] = [number("low"), number("high")];
+    this.scale = el(
+      "select",
+      { onchange: (event) => onchange({ scale: event.target.value }) },
+      Object.entries(SCALES).map(([value, title]) => el("option", { value }, title)),
     );
-  return [
-    choice("Colours", Object.entries(SCALES), scale, (value) => onchange({ scale: value })),
-    number("From", low, "low"),
-    number("To", high, "high"),
-    el("button", { type: "button", onclick: () => onchange({ low: null, high: null }) }, "Fit"),
-  ];
+    this.elements = [
+      labelled("Colours", this.scale),
+      labelled("From", this.low),
+      labelled("To", this.high),
+      el(
+        "button",
+        {
+          type: "button",
+          title: "Set the limits to the lowest and highest value that are shown now",
+          onclick: () => onchange({ low: null, high: null }),
+        },
+        "Fit",
+      ),
+    ];
+  }
+
+  /** Show what holds now; a field in which somebody types is left alone. */
+  show({ scale, low, high }) {
+    this.scale.value = scale;
+    for (const [input, value] of [
+      [this.low, low],
+      [this.high, high],
+    ])
+      if (input !== document.activeElement)
+        input.value = Number.isFinite(value) ? Number(value.toPrecision(6)) : "";
+  }
 }
 
 /** Make buttons that show less or more; `onZoom(factor)` is told 0 for all. */

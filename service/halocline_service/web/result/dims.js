@@ -3,7 +3,6 @@
 import { short } from "./axes.js";
 import { decode, isDownward, titleOf, unitsOf, writerOf } from "./cf.js";
 import { isMonotonic } from "./marks.js";
-import { sample } from "./sample.js";
 
 const ACROSS = /^(x|lon|longitude|i|rlon|xc)$/i;
 const UP = /^(y|lat|latitude|j|rlat|yc)$/i;
@@ -38,9 +37,8 @@ export async function axisOf(name, length, coordinates) {
   const isNumeric = variable && /^(u?int|float)/.test(variable.dtype);
   if (!isNumeric || length > LONGEST)
     return { title: `${name} (index)`, at: (index) => index, write: String, isDown: false };
-  const array = await variable.array();
   const whole = [{ dim: 0, first: 0, last: length, most: length }];
-  const { values } = await sample(array, { fixed: [null], along: whole, dtype: variable.dtype });
+  const { values } = await variable.read({ fixed: [null], along: whole });
   const known = decode(values, variable.attributes);
   const units = unitsOf(variable.attributes);
   const write = writerOf(variable.attributes, short);
@@ -53,5 +51,15 @@ export async function axisOf(name, length, coordinates) {
     write,
     isRound: !isTime && isMonotonic(known),
     isDown: isDownward(variable.attributes) !== falls,
+    degrees: degreesOf(variable.attributes),
+    length: known.length,
   };
+}
+
+/** Give what degrees a coordinate has: "east", "north" or nothing. */
+function degreesOf({ units, standard_name: name }) {
+  const text = String(units ?? "").toLowerCase();
+  if (/^degrees?_?e(ast)?$/.test(text) || name === "longitude") return "east";
+  if (/^degrees?_?n(orth)?$/.test(text) || name === "latitude") return "north";
+  return null;
 }

@@ -17,7 +17,7 @@ export function marks(side, from, to, about) {
   }
   const ends = [at(first), at(last - 1)];
   const values = ticks(Math.min(...ends), Math.max(...ends), most);
-  return values.map((value) => [position(indexOf(value, side)), write(value)]);
+  return values.map((value) => [position(indexIn(value, side)), write(value)]);
 }
 
 /** Say whether values rise or fall all the way. */
@@ -37,7 +37,7 @@ export function widthOf(canvas, side) {
 }
 
 /** Find where a value lies among the indices, between two of them too. */
-function indexOf(value, { first, last, at }) {
+export function indexIn(value, { first, last, at }) {
   const rises = at(last - 1) > at(first);
   let [low, high] = [first, last - 1];
   while (high - low > 1) {

@@ -9,6 +9,6 @@ export function noteOf({ shape, dims, dtype }, chunks, grid) {
   const every = isSampled ? `one of ${steps.join(" × ")} points is shown` : "every point is shown";
   return (
     `${shape.join(" × ")} (${dims.join(", ")}), ${dtype}: ${points} read, ${every}; ` +
-    `${grid.chunks} of ${all} chunks. Drag over a part to look closer.`
+    `${grid.chunks} of ${all} chunks.`
   );
 }

@@ -61,11 +61,30 @@ export async function sample(array, { fixed, along, dtype, signal, indices = nul
   const one = async (parts) => {
     const place = fixed.map((index, dim) => Math.floor((index ?? 0) / array.chunks[dim]));
     parts.forEach(({ chunk }, axis) => (place[dims[axis]] = chunk));
-    const read = await array.getChunk(place, { signal });
+    const read = await chunkOf(array, place, size, signal);
     copy(read, parts, { array, fixed, dims, place, lengths, values });
   };
   await pooled(work, one, signal);
   return { values, indices, chunks: work.length };
+}
+
+const decoded = new Map(); // chunks that were read last, by their arrays and places
+let bytesDecoded = 0;
+
+/** Read a chunk, or give it where it was read before and is not forgotten yet. */
+async function chunkOf(array, place, bytes, signal) {
+  const key = `${array.store?.path ?? ""} ${array.path} ${place.join()}`;
+  const kept = decoded.get(key);
+  decoded.delete(key);
+  const read = kept ?? { chunk: await array.getChunk(place, { signal }), bytes };
+  if (!kept) bytesDecoded += bytes;
+  decoded.set(key, read);
+  for (const [oldest, { bytes: freed }] of decoded) {
+    if (bytesDecoded <= MOST_BYTES) break;
+    decoded.delete(oldest);
+    bytesDecoded -= freed;
+  }
+  return read.chunk;
 }
 
 /** Copy the points of one chunk to their places. */

@@ -9,6 +9,7 @@ export async function openStore(path) {
   const members = document.consolidated_metadata?.metadata ?? {};
   const encoder = new TextEncoder();
   const store = {
+    path,
     async get(key, { signal } = {}) {
       const name = key.replace(/^\//, "");
       if (name === "zarr.json") return encoder.encode(JSON.stringify(document));

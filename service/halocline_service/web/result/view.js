@@ -1,39 +1,38 @@
 // The result of a job as a picture: what is chosen, what is read for it, and what is drawn.
 
-import { json, told } from "../core/api.js";
+import { told } from "../core/api.js";
 import { el, framed } from "../core/dom.js";
-import { figure } from "../core/words.js";
-import { range, short } from "./axes.js";
+import { range } from "./axes.js";
 import { beside, readBeside } from "./beside.js";
-import { decode, titleOf, unitsOf } from "./cf.js";
-import { scaleOf } from "./colours.js";
-import { choice, colours, slider, zoomButtons } from "./controls.js";
-import { axisOf, coordinatesOf, sides } from "./dims.js";
-import { drawLine } from "./line.js";
-import { drawMap } from "./map.js";
+import { decode, titleOf } from "./cf.js";
+import { difference, fixedIn, mismatch, openOther, othersOf, WAYS } from "./compare.js";
+import { choice, ColourControls, slider, zoomButtons } from "./controls.js";
+import { sides } from "./dims.js";
+import { downloadBar } from "./downloads.js";
 import { noteOf } from "./note.js";
-import { pointing } from "./pointer.js";
-import { sample } from "./sample.js";
-import { openStore } from "./store.js";
+import { Panel } from "./panel.js";
+import { SeriesView } from "./series.js";
+import { Source } from "./source.js";
+import { isPart, moved, narrowed, withMargin, zoomed } from "./window.js";
 
-const ZARR = "application/vnd+zarr";
 const MOST_ROWS = 480;
 const MOST_COLUMNS = 720;
 const MOST_POINTS = 2000;
-const PAUSE = 120; // after a slider was moved
+const PAUSE = 120; // after the part that is shown has changed
+const HELP =
+  "Click a point for its series. Drag over a part to look closer, then drag to move; " +
+  "Ctrl and the wheel zoom.";
 
 export class ResultView {
   constructor(job) {
-    this.path = `jobs/${job}/results`;
+    this.job = job;
     this.controls = el("div", { class: "filters" });
+    this.comparing = el("div", { class: "filters" });
     this.sliders = el("div", { class: "sliders" });
-    this.canvas = el("canvas", {
-      role: "img",
-      tabindex: "0",
-      class: "result",
-      "aria-label": "Result",
-    });
-    this.readout = el("p", { class: "pointed", "aria-live": "polite" }, " ");
+    this.colours = new ColourControls((change) => this.#recolour(change));
+    this.limits = { scale: "sequential", low: null, high: null };
+    this.panels = [this.#panel()];
+    this.place = el("div", { class: "panels" }, this.panels[0].element);
     this.none = el(
       "p",
       { class: "legend", hidden: true },
@@ -41,87 +40,96 @@ export class ResultView {
       "no data",
     );
     this.note = el("p", { class: "note" });
-    this.pointer = pointing(this.canvas, {
-      area: () => this.area,
-      onPoint: (x, y) => this.#point(x, y),
-      onSelect: (x, y) => this.#select(x, y),
-      onZoom: (factor, at) => this.#zoom(factor, at),
-    });
+    this.series = new SeriesView();
+    const closer = (factor) => this.#zoom(factor, this.panels[0].pointer.at());
+    this.zooming = el("div", { class: "zoom" }, zoomButtons(closer), this.none);
     this.element = el(
       "section",
       { class: "card", hidden: true, id: "result" },
       el("h2", {}, "Result"),
       this.controls,
+      this.comparing,
       this.sliders,
-      this.pointer.layer,
-      el(
-        "div",
-        { class: "zoom" },
-        zoomButtons((factor) => this.#zoom(factor, this.pointer.at())),
-        this.none,
-      ),
-      this.readout,
+      this.place,
+      this.zooming,
+      el("p", { class: "note" }, HELP),
+      this.series.element,
       this.note,
     );
-    const draw = framed(() => this.#draw());
-    document.addEventListener("themechange", draw);
-    window.addEventListener("resize", draw);
+    this.draw = framed(() => this.#draw());
+    const redraw = () => {
+      this.draw();
+      this.series.draw();
+    };
+    document.addEventListener("themechange", redraw);
+    window.addEventListener("resize", redraw);
+  }
+
+  #panel() {
+    const panel = new Panel({
+      onPoint: (x, y) => this.#point(x, y, panel),
+      onPick: (x, y) => this.#pick(x, y, panel),
+      onSelect: (x, y) => this.#change((dim, at) => narrowed(this.window[dim], at(x, y), this.#size(dim))),
+      onMove: (x, y) => this.#move(x, y),
+      canMove: () => this.#isZoomed(),
+      onZoom: (factor, at) => this.#zoom(factor, at),
+    });
+    return panel;
   }
 
   /** Open the store and show its first variable; what was opened stays. */
   async open() {
-    if (this.opened) return undefined;
+    if (this.opened) return;
     this.opened = true;
     this.element.hidden = false;
     try {
-      const outputs = await json(this.path);
-      const name = Object.keys(outputs).find((each) => outputs[each]?.type === ZARR);
-      if (!name) return this.#values(outputs);
-      const { variables } = await openStore(`${this.path}/${name}.zarr`);
-      this.all = variables;
-      this.coordinates = coordinatesOf(variables);
-      const drawn = variables.filter(
-        ({ dtype, name }) => /^(u?int|float|bool)/.test(dtype) && !this.coordinates.has(name),
-      );
-      this.variables = drawn.length > 0 ? drawn : variables;
-      this.scale = "sequential";
-      const largest = Math.max(...this.variables.map(({ dims }) => dims.length));
-      await this.#choose(this.variables.find(({ dims }) => dims.length === largest)?.name);
+      const { source, values } = await Source.open(this.job);
+      if (!source) return this.#values(values);
+      this.source = source;
+      const largest = Math.max(...source.variables.map(({ dims }) => dims.length));
+      const first = source.variables.find(({ dims }) => dims.length === largest);
+      const isSeries = source.variables.every(({ dims }) => dims.length <= 1);
+      this.note.before(downloadBar(this.job, { isSeries, picture: () => this.#picture() }));
+      await this.#choose(first?.name);
+      await this.#offerOthers();
     } catch (error) {
-      this.note.textContent = `The result cannot be shown: ${told(error)}`;
+      this.#refuse(error);
     }
-    return undefined;
+  }
+
+  #refuse(error) {
+    this.note.textContent = `The result cannot be shown: ${told(error)}`;
   }
 
   /** Show outputs that are values and no arrays. */
   #values(outputs) {
-    this.pointer.layer.replaceWith(el("pre", {}, JSON.stringify(outputs, null, 2)));
-    this.readout.hidden = true;
+    this.element.replaceChildren(
+      el("h2", {}, "Result"),
+      el("pre", {}, JSON.stringify(outputs, null, 2)),
+    );
   }
 
   async #choose(name) {
-    const variable = this.variables.find((each) => each.name === name);
+    const variable = this.source.variable(name);
     if (!variable) throw new Error("it has no variable of numbers.");
     this.variable = variable;
-    this.array = await variable.array();
-    [this.rows, this.columns] = sides(variable, this.coordinates);
+    [this.rows, this.columns] = sides(variable, this.source.coordinates);
     this.fixed = variable.dims.map(() => 0);
     await this.#reset();
   }
 
-  /** Show all of the dimensions that are drawn. */
+  /** Show all of the dimensions that are drawn, in the colours of what is there. */
   async #reset() {
-    const { dims, shape } = this.variable;
-    [this.low, this.high] = [null, null];
-    this.window = shape.map((length) => [0, length]);
-    const axes = dims.map((dim, place) => axisOf(dim, shape[place], this.coordinates));
-    this.axes = await Promise.all(axes);
+    [this.limits.low, this.limits.high] = [null, null];
+    this.series.clear();
+    this.axes = await this.source.axesOf(this.variable);
+    this.window = this.variable.shape.map((length) => [0, length]);
     this.#offer();
     await this.#load();
   }
 
   #offer() {
-    const { variable, variables } = this;
+    const { variable } = this;
     const dims = variable.dims.map((dim, place) => [place, dim]);
     const set = (change) => {
       const before = [this.rows, this.columns];
@@ -132,13 +140,9 @@ export class ResultView {
       for (const dim of left) this.fixed[dim] = Math.floor(variable.shape[dim] / 2);
       this.#reset();
     };
+    const named = this.source.variables.map((each) => [each.name, titleOf(each)]);
     this.controls.replaceChildren(
-      choice(
-        "Variable",
-        variables.map((each) => [each.name, titleOf(each)]),
-        variable.name,
-        (name) => this.#choose(name),
-      ),
+      choice("Variable", named, variable.name, (name) => this.#choose(name)),
       ...(dims.length > 1
         ? [
             choice("Across", dims, this.columns, (dim) => set({ columns: Number(dim) })),
@@ -147,189 +151,250 @@ export class ResultView {
             ),
           ]
         : []),
-      el("span", { class: "colours" }),
+      ...this.colours.elements,
     );
-    const others = dims.filter(
-      ([dim]) => dim !== this.rows && dim !== this.columns && variable.shape[dim] > 1,
+    const isFree = ([dim]) => !this.#isDrawn(dim) && variable.shape[dim] > 1;
+    this.sliders.replaceChildren(...dims.filter(isFree).map(([dim, name]) => this.#slider(dim, name)));
+  }
+
+  #slider(dim, name) {
+    const write = (index) => this.axes[dim].write(this.axes[dim].at(index));
+    return slider(name, this.#size(dim), this.fixed[dim], write, (index) => {
+      this.fixed[dim] = index;
+      return this.#load();
+    });
+  }
+
+  #isDrawn(dim) {
+    return dim === this.rows || dim === this.columns;
+  }
+
+  #size(dim) {
+    return this.variable.shape[dim];
+  }
+
+  #isZoomed() {
+    return this.window.some((window, dim) => this.#isDrawn(dim) && isPart(window, this.#size(dim)));
+  }
+
+  /** Offer other results to compare with. */
+  async #offerOthers() {
+    const others = await othersOf(this.job);
+    this.comparing.replaceChildren(
+      choice("Compare with", [["", "nothing"], ...others], "", (job) => this.#compare(job)),
     );
-    this.sliders.replaceChildren(
-      ...others.map(([dim, name]) =>
-        slider(
-          name,
-          variable.shape[dim],
-          this.fixed[dim],
-          (index) => this.axes[dim].write(this.axes[dim].at(index)),
-          (index) => {
-            this.fixed[dim] = index;
-            clearTimeout(this.moving);
-            this.moving = setTimeout(() => this.#load(), PAUSE);
-          },
-        ),
-      ),
-    );
+  }
+
+  /** Open another result beside this one; an empty text ends that. */
+  async #compare(job) {
+    this.other = null;
+    for (const extra of [...this.comparing.children].slice(1)) extra.remove();
+    try {
+      if (job) {
+        const source = await openOther(job);
+        const same = source.variable(this.variable.name) ?? source.variables[0];
+        const isOwn = job === this.job;
+        const next = source.variables.find(({ name }) => name !== same.name);
+        this.other = { source, variable: isOwn && next ? next : same, way: "beside" };
+        this.comparing.append(
+          choice(
+            "Its variable",
+            source.variables.map((each) => [each.name, titleOf(each)]),
+            this.other.variable.name,
+            (name) => {
+              this.other.variable = source.variable(name);
+              this.#load();
+            },
+          ),
+          choice("Shown", Object.entries(WAYS), "beside", (way) => {
+            this.other.way = way;
+            const scale = way === "difference" ? "diverging" : "sequential";
+            this.limits = { scale, low: null, high: null };
+            this.#load();
+          }),
+        );
+      }
+      this.limits = { scale: "sequential", low: null, high: null };
+      await this.#load();
+    } catch (error) {
+      this.#refuse(error);
+    }
   }
 
   async #load() {
     this.reading?.abort();
-    this.pointer.forget();
-    this.readout.textContent = " ";
     const { signal } = (this.reading = new AbortController());
-    const { variable } = this;
-    const [rows, columns] = [this.rows, this.columns];
-    const side = (dim, most) => ({
-      dim,
-      first: this.window[dim][0],
-      last: this.window[dim][1],
-      most,
-    });
-    const along = rows < 0 ? [] : [side(rows, MOST_ROWS)];
-    if (columns >= 0) along.push(side(columns, rows < 0 ? MOST_POINTS : MOST_COLUMNS));
     this.element.setAttribute("aria-busy", "true");
     try {
-      const fixed = this.fixed.map((index, dim) =>
-        dim === rows || dim === columns ? null : index,
-      );
-      const read = await sample(this.array, { fixed, along, dtype: variable.dtype, signal });
+      const pictures = await this.#read(signal);
       if (signal.aborted) return;
-      this.grid = { ...read, values: decode(read.values, variable.attributes) };
-      this.found = range(this.grid.values);
-      this.beside = [];
-      this.note.textContent = noteOf(variable, this.array.chunks, this.grid);
+      this.#arrange(pictures.length);
+      pictures.forEach((picture, number) => this.panels[number].show(picture));
+      this.pictures = pictures;
+      this.#settle();
+      this.note.textContent = noteOf(this.variable, pictures[0].read.shapeOfChunks, pictures[0].read);
       this.#draw();
-      if (rows >= 0) this.beside = await this.#beside(signal);
+      await this.#readBeside(signal);
     } catch (error) {
-      if (signal.aborted) return;
-      this.note.textContent = `The result cannot be shown: ${told(error)}`;
+      if (!signal.aborted) this.#refuse(error);
     } finally {
       if (!signal.aborted) this.element.removeAttribute("aria-busy");
     }
   }
 
-  /** Read what is told beside the values of the map. */
-  #beside(signal) {
-    const { rows, columns, variable, grid } = this;
-    const found = beside(variable, this.all, [rows, columns]);
-    const map = { dims: [variable.dims[rows], variable.dims[columns]], indices: grid.indices };
-    return Promise.all(found.map((each) => readBeside(each, map, signal)));
+  /** Read what is drawn: one picture, two beside each other, or one of their difference. */
+  async #read(signal) {
+    const { variable, rows, columns } = this;
+    const side = (dim, most) => {
+      const [first, last] = withMargin(this.window[dim], this.#size(dim));
+      return { dim, first, last, most };
+    };
+    const along = rows < 0 ? [] : [side(rows, MOST_ROWS)];
+    if (columns >= 0) along.push(side(columns, rows < 0 ? MOST_POINTS : MOST_COLUMNS));
+    const fixed = this.fixed.map((index, dim) => (this.#isDrawn(dim) ? null : index));
+    const one = decoded(await variable.read({ fixed, along, signal }), variable);
+    const first = { variable, axes: this.axes, rows, columns, read: one };
+    if (!this.other) return [first];
+    const other = this.other.variable;
+    const reason = mismatch(variable, other, [rows, columns]);
+    if (reason) throw new Error(reason);
+    const there = along.map((each) => ({ ...each, dim: other.dims.indexOf(variable.dims[each.dim]) }));
+    const request = { fixed: fixedIn(variable, other, fixed), along: there, signal };
+    const two = decoded(await other.read({ ...request, indices: one.indices }), other);
+    if (this.other.way === "difference")
+      return [{ ...first, read: { ...one, values: difference(one.values, two.values) } }];
+    const axes = await this.other.source.axesOf(other);
+    const [up, across] = [rows, columns].map((dim) => other.dims.indexOf(variable.dims[dim]));
+    return [first, { variable: other, axes, rows: up, columns: across, read: two }];
   }
 
-  /** Give what a side of the picture shows. */
-  #side(dim, place) {
-    const [first, last] = this.window[dim];
-    return { ...this.axes[dim], first, last, indices: this.grid.indices[place] };
+  /** Make as many panels as there are pictures. */
+  #arrange(count) {
+    while (this.panels.length > count) this.panels.pop().element.remove();
+    while (this.panels.length < count) {
+      this.panels.push(this.#panel());
+      this.place.append(this.panels.at(-1).element);
+    }
+    const titles = ["this result", "the other result"];
+    const isDifference = this.other?.way === "difference" && count === 1;
+    this.panels.forEach(({ caption }, number) => {
+      caption.hidden = !this.other;
+      caption.textContent = isDifference ? "this result minus the other" : titles[number];
+    });
+    this.place.classList.toggle("two", count > 1);
+  }
+
+  /** Keep the limits of the colours; where there are none, take them from what was read. */
+  #settle() {
+    const all = this.pictures.flatMap(({ read }) => range(read.values));
+    const [low, high] = range(all);
+    for (const picture of this.pictures) picture.span = high - low;
+    const isDifference = this.other?.way === "difference";
+    const most = Math.max(Math.abs(low), Math.abs(high));
+    this.limits.low ??= isDifference ? -most : low;
+    this.limits.high ??= isDifference ? most : high;
+    this.none.hidden =
+      this.rows < 0 || !this.pictures.some(({ read }) => read.values.some(Number.isNaN));
+  }
+
+  async #readBeside(signal) {
+    const { rows, columns, variable, source } = this;
+    if (rows < 0) return;
+    const found = beside(variable, source.all, [rows, columns]);
+    const map = {
+      dims: [variable.dims[rows], variable.dims[columns]],
+      indices: this.pictures[0].read.indices,
+    };
+    this.panels[0].beside = await Promise.all(found.map((each) => readBeside(each, map, signal)));
   }
 
   #draw() {
-    if (!this.grid) return;
-    const { grid, variable } = this;
-    const units = unitsOf(variable.attributes);
-    this.none.hidden = this.rows < 0 || !grid.values.some(Number.isNaN);
-    const limits = { low: this.low ?? this.found[0], high: this.high ?? this.found[1] };
-    const width = Math.max(260, Math.min(1000, this.element.clientWidth - 34));
-    const columns = this.columns < 0 ? null : this.#side(this.columns, this.rows < 0 ? 0 : 1);
-    this.canvas.setAttribute(
-      "aria-label",
-      `${titleOf(variable)}, from ${figure(limits.low)} to ${figure(limits.high)} ${units}`,
-    );
-    if (!columns) {
-      this.area = null;
-      this.readout.textContent = `${variable.name} = ${figure(grid.values[0])} ${units}`;
-      this.canvas.hidden = true;
-      return;
-    }
-    this.canvas.hidden = false;
-    if (this.rows < 0) {
-      this.area = drawLine(this.canvas, { values: grid.values, columns, ...limits, units, width });
-    } else {
-      const rows = this.#side(this.rows, 0);
-      rows.upward = !rows.isDown;
-      const shape = {
-        values: grid.values,
-        height: rows.indices.length,
-        width: columns.indices.length,
-      };
-      this.area = drawMap(this.canvas, {
-        grid: shape,
-        rows,
-        columns,
-        scale: scaleOf(this.scale),
-        ...limits,
-        units,
-        width,
+    if (!this.pictures) return;
+    const room = this.element.clientWidth - 40;
+    const share = this.panels.length > 1 && room > 700 ? (room - 16) / 2 : room;
+    const width = Math.max(260, Math.min(1000, share));
+    this.panels.forEach((panel, number) => {
+      const { variable } = this.pictures[number];
+      const window = variable.dims.map((dim, place) => {
+        const own = this.variable.dims.indexOf(dim);
+        return own < 0 ? [0, variable.shape[place]] : this.window[own];
       });
-    }
-    const place = this.controls.querySelector(".colours");
-    place.replaceChildren(
-      ...colours({ scale: this.scale, ...limits }, (change) => this.#recolour(change)),
-    );
-    const { left, top, right, bottom } = this.area;
-    this.canvas.dataset.area = [left, top, right, bottom].join(" ");
-    this.canvas.dataset.ready = `${variable.name} ${this.fixed.join(",")}`;
+      panel.draw({ ...this.limits, window, width });
+    });
+    this.colours.show(this.limits);
+    this.panels[0].canvas.dataset.ready = `${this.variable.name} ${this.fixed.join(",")}`;
   }
 
   #recolour(change) {
-    Object.assign(this, change);
+    Object.assign(this.limits, change);
+    this.#settle();
     this.#draw();
   }
 
-  /** Give the index, and its place among those that were read, at a share of a side. */
-  #nearest(dim, place, share) {
-    const [first, last] = this.window[dim];
-    const wanted = first + share * (last - first) - 0.5;
-    const { indices } = { indices: this.grid.indices[place] };
-    const step = indices.length > 1 ? indices[1] - indices[0] : 1;
-    const at = Math.max(0, Math.min(indices.length - 1, Math.round((wanted - indices[0]) / step)));
-    return [indices[at], at];
-  }
-
-  #point(x, y) {
-    const { grid, variable, axes } = this;
-    const name = (dim, index) => `${variable.dims[dim]} = ${axes[dim].write(axes[dim].at(index))}`;
-    const [column, across] = this.#nearest(this.columns, this.rows < 0 ? 0 : 1, x);
-    const words = [name(this.columns, column)];
-    let place = across;
-    if (this.rows >= 0) {
-      const [row, up] = this.#nearest(this.rows, 0, axes[this.rows].isDown ? y : 1 - y);
-      words.unshift(name(this.rows, row));
-      place += up * grid.indices[1].length;
+  #point(x, y, from) {
+    from.point(x, y);
+    for (const panel of this.panels.filter((each) => each !== from)) {
+      panel.pointer.mirror([x, y]);
+      panel.point(x, y);
     }
-    for (const each of this.beside)
-      words.push(`${each.name} = ${short(each.values[place])} ${each.units}`.trim());
-    const value = grid.values[place];
-    const units = Number.isFinite(value) ? unitsOf(variable.attributes) : "";
-    this.readout.textContent =
-      `${words.join(", ")}: ${figure(value, this.found[1] - this.found[0])} ${units}`.trim();
   }
 
-  #select(x, y) {
-    this.#narrow(this.columns, x);
-    if (this.rows >= 0) {
-      const up = this.axes[this.rows].isDown ? y : [1 - y[1], 1 - y[0]];
-      this.#narrow(this.rows, up);
-    }
-    this.#load();
+  #pick(x, y, panel) {
+    const here = panel.indicesAt(x, y);
+    const { variable } = panel.picture;
+    const at = Object.fromEntries(
+      Object.entries(here).map(([dim, index]) => [this.variable.dims.indexOf(variable.dims[dim]), index]),
+    );
+    const isPair = this.pictures.length > 1 && sameDims(...this.pictures);
+    const pictures = isPair ? this.pictures : [this.pictures[0]];
+    this.series.pick(pictures, this.fixed, at).catch((error) => {
+      if (error.name !== "AbortError") this.#refuse(error);
+    });
   }
 
-  /** Show a part of what is shown of a dimension. */
-  #narrow(dim, [from, to]) {
-    const [first, last] = this.window[dim];
-    const low = Math.floor(first + from * (last - first));
-    const high = Math.ceil(first + to * (last - first));
-    this.window[dim] = [
-      Math.max(0, low),
-      Math.min(this.variable.shape[dim], Math.max(high, low + 2)),
+  /** Change what is shown of the drawn dimensions; it is drawn at once, and read soon. */
+  #change(windowOf) {
+    const share = (x) => (this.axes[this.rows]?.isDown ? x : flipped(x));
+    const ways = [
+      [this.columns, (x, _y) => x],
+      [this.rows, (_x, y) => share(y)],
     ];
+    for (const [dim, at] of ways) if (dim >= 0) this.window[dim] = windowOf(dim, at);
+    this.draw();
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.#load(), PAUSE);
+  }
+
+  #move(x, y) {
+    this.#change((dim, at) => {
+      const share = dim === this.columns ? -x : this.axes[dim].isDown ? -y : y;
+      return moved(this.window[dim], share, this.#size(dim));
+    });
   }
 
   #zoom(factor, [x, y] = [0.5, 0.5]) {
-    if (factor === 0) this.window = this.variable.shape.map((length) => [0, length]);
-    else {
-      const around = (at) => [at - factor / 2, at + factor / 2];
-      const bounded = ([from, to]) => [Math.min(from, 1), Math.max(to, 0)];
-      this.#narrow(this.columns, bounded(around(x)));
-      if (this.rows >= 0)
-        this.#narrow(this.rows, bounded(around(this.axes[this.rows].isDown ? y : 1 - y)));
-    }
-    this.#load();
+    if (factor === 0) this.#change((dim) => [0, this.#size(dim)]);
+    else this.#change((dim, at) => zoomed(this.window[dim], factor, at(x, y), this.#size(dim)));
   }
+
+  /** Give what is drawn, for a file. */
+  #picture() {
+    const others = this.variable.dims
+      .map((dim, place) => [dim, place])
+      .filter(([, place]) => !this.#isDrawn(place) && this.#size(place) > 1)
+      .map(([dim, place]) => `${dim} = ${this.axes[place].write(this.axes[place].at(this.fixed[place]))}`);
+    return {
+      name: `${this.variable.name}-${this.job.slice(-8)}`,
+      title: [titleOf(this.variable), ...others].join(", "),
+      canvases: this.panels.map(({ canvas }) => canvas),
+    };
+  }
+}
+
+const decoded = (read, { attributes }) => ({ ...read, values: decode(read.values, attributes) });
+const flipped = (at) => (Array.isArray(at) ? [1 - at[1], 1 - at[0]] : 1 - at);
+
+/** Whether two variables have the same dimensions, so that their series can be drawn together. */
+function sameDims({ variable: one }, { variable: other }) {
+  return one.dims.join() === other.dims.join() && one.shape.join() === other.shape.join();
 }

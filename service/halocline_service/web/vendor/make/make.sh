@@ -17,4 +17,4 @@ for package in $(grep -o 'node_modules/\(@[^/]*/\)\?[^/"]*' meta.json | sort -u)
 done >zarrita.licences.txt
 cd - >/dev/null
 cp "$folder/zarrita.js" "$folder/zarrita.licences.txt" ..
-(cd .. && sha256sum zarrita.js zarrita.licences.txt >SHA256SUMS)
+(cd .. && sha256sum zarrita.js zarrita.licences.txt coast.js >SHA256SUMS)
