@@ -1,9 +1,12 @@
-// Datasets: what is uploaded can be removed, and a folder with a Zarr store be sent.
+// Datasets: what is in each, uploads that can be removed, and files that can be sent.
 
-import { call, told } from "./core/api.js";
+import { call, json, told } from "./core/api.js";
 import { announce, el } from "./core/dom.js";
 import { fetchMain, ready } from "./core/page.js";
+import { contentsView } from "./form/dataset.js";
 import { sendForm } from "./form/send.js";
+
+const MOST = 24; // datasets that are described without being asked for
 
 const main = await ready();
 
@@ -13,6 +16,25 @@ function offer() {
     remove.setAttribute("aria-label", `Remove upload:${row.dataset.upload}`);
     remove.addEventListener("click", () => drop(row.dataset.upload));
     row.lastElementChild.append(" ", remove);
+  }
+}
+
+/** Show what is in each dataset, one after the other. */
+async function describe() {
+  const places = [...main.querySelectorAll("[data-dataset]:empty")];
+  for (const place of places.slice(0, MOST)) await describeOne(place);
+  for (const place of places.slice(MOST)) {
+    const ask = () => describeOne(place);
+    place.replaceChildren(el("button", { type: "button", class: "chip", onclick: ask }, "Look inside"));
+  }
+}
+
+async function describeOne(place) {
+  const query = new URLSearchParams({ dataset: place.dataset.dataset });
+  try {
+    place.replaceChildren(contentsView(await json(`datasets/description?${query}`)));
+  } catch (error) {
+    place.replaceChildren(el("span", { class: "note" }, told(error)));
   }
 }
 
@@ -30,7 +52,9 @@ async function renew() {
   const found = await fetchMain();
   main.querySelector("#uploads").replaceWith(found.querySelector("#uploads"));
   offer();
+  await describe();
 }
 
 offer();
 main.querySelector("#send").append(sendForm(renew));
+describe();

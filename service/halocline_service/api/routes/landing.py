@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 
 from halocline_service.api.problems import STATUS_BY_CODE, TITLES, ProblemError
-from halocline_service.api.requests.context import base_url
+from halocline_service.api.requests.context import Here, base_url
 from halocline_service.api.responses.openapi import OPENAPI_30, OPENAPI_31, downgrade
+from halocline_service.api.routes.ui import answer_page
 from halocline_service.api.schemas import Conformance, Landing, Link
+from halocline_service.api.ui.home import home_main
+from halocline_service.api.ui.reference import reference_main
+from halocline_service.api.ui.shell import View
 
 __all__ = ["router"]
 
@@ -29,8 +32,22 @@ async def landing(request: Request) -> Any:
     """Say what is where; as a page of links where HTML is asked for."""
     page = Landing(title=_TITLE, description=_ABOUT, links=_links(base_url(request)))
     if _wants_html(request.headers.get("accept", "")):
-        return HTMLResponse(_html(page))
+        main = home_main(_TITLE, _ABOUT, base_url(request))
+        return answer_page(request, View(_TITLE, "home", "home", depth=-1), main)
     return page
+
+
+@router.get("/docs", include_in_schema=False)
+async def reference(request: Request, here: Here) -> Response:
+    """Show the API reference."""
+    main = reference_main(request.app.openapi(), tuple(here.processes.values()))
+    return answer_page(request, View("API reference", "home", "../docs", depth=-1), main)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi_json() -> Response:
+    """Lead to the document, under the name by which tools look for it."""
+    return RedirectResponse("api", status_code=308)
 
 
 def _links(base: str) -> list[Link]:
@@ -39,7 +56,7 @@ def _links(base: str) -> list[Link]:
         Link(href=f"{base}/", rel="alternate", type="text/html", title="This page as HTML"),
         Link(href=f"{base}/api/3.0", rel="service-desc", type=OPENAPI_30, title="The API, 3.0"),
         Link(href=f"{base}/api", rel="service-desc", type=OPENAPI_31, title="The API, 3.1"),
-        Link(href=f"{base}/", rel="service-doc", type="text/html", title="The API for reading"),
+        Link(href=f"{base}/docs", rel="service-doc", type="text/html", title="The API reference"),
         Link(href=f"{base}/ui/", rel="related", type="text/html", title="Jobs in the browser"),
         *(
             Link(href=f"{base}/{path}", rel=rel, type="application/json", title=title)
@@ -56,18 +73,6 @@ def _links(base: str) -> list[Link]:
 def _wants_html(accept: str) -> bool:
     wanted = [part.partition(";")[0].strip() for part in accept.split(",")]
     return "text/html" in wanted and "application/json" not in wanted
-
-
-def _html(page: Landing) -> str:
-    items = "".join(
-        f'<li><a href="{escape(link.href)}">{escape(link.title or link.rel)}</a></li>'
-        for link in page.links
-        if link.rel not in ("self", "alternate", "service-doc", "conformance")
-    )
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(page.title)}</title>'
-        f"<h1>{escape(page.title)}</h1><p>{escape(page.description)}</p><ul>{items}</ul></html>"
-    )
 
 
 @router.get("/conformance", response_model=Conformance, summary="What the API conforms to")

@@ -33,7 +33,7 @@ from halocline_service.auth.keys import verify
 from halocline_service.jobs.states import State, ogc_status
 from halocline_service.store.base import JobQuery, Page
 
-__all__ = ["POLICY", "router"]
+__all__ = ["POLICY", "answer_page", "router"]
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
@@ -69,7 +69,8 @@ _Visitor = Annotated[str | None, Depends(_visitor)]
 _Text = Annotated[str, Query(max_length=200)]
 
 
-def _answer(request: Request, view: View, main: Html, status: int = 200) -> HTMLResponse:
+def answer_page(request: Request, view: View, main: Html, status: int = 200) -> HTMLResponse:
+    """Answer with a page."""
     assets = cast("Assets", request.app.state.assets)
     return HTMLResponse(page(view, assets.version, main), status_code=status, headers=_HEADERS)
 
@@ -77,7 +78,7 @@ def _answer(request: Request, view: View, main: Html, status: int = 200) -> HTML
 def _refused(request: Request, view: View) -> HTMLResponse:
     """Ask for a key; the status is that of a page, since a browser shows it."""
     wrong = "authorization" in request.headers
-    return _answer(request, view, locked(view.title, wrong=wrong))
+    return answer_page(request, view, locked(view.title, wrong=wrong))
 
 
 @router.get("")
@@ -102,7 +103,7 @@ def jobs_page(
         return _refused(request, view)
     asked = Asked(status, process, q.strip(), before)
     found = find(here.store.jobs, visitor, asked, lambda job: status_info(job, "", Interface.PAGE))
-    return _answer(request, view, jobs_main(found, asked, tuple(here.processes)))
+    return answer_page(request, view, jobs_main(found, asked, tuple(here.processes)))
 
 
 @router.get("/jobs/{job_id}")
@@ -113,8 +114,8 @@ def job_page(request: Request, here: Here, visitor: _Visitor, job_id: str) -> Re
         return _refused(request, view)
     job = here.store.jobs.get(job_id, owner=visitor)
     if job is None:
-        return _answer(request, view, missing_main(job_id), 404)
-    return _answer(request, view, job_main(status_info(job, "", Interface.PAGE)))
+        return answer_page(request, view, missing_main(job_id), 404)
+    return answer_page(request, view, job_main(status_info(job, "", Interface.PAGE)))
 
 
 @router.get("/new")
@@ -139,7 +140,7 @@ def new_page(request: Request, here: Here, visitor: _Visitor) -> Response:
             if here.processes[job.process].writes
         ),
     ]
-    return _answer(request, view, new_main(references, tuple(here.processes.values())))
+    return answer_page(request, view, new_main(references, tuple(here.processes.values())))
 
 
 @router.get("/datasets")
@@ -152,7 +153,7 @@ def datasets_page(
         return _refused(request, view)
     named = datasets(request, here, visitor, limit=_OFFERED)
     sent = uploads(request, here, visitor, limit=25, before=before)
-    return _answer(request, view, datasets_main(named, sent, before=before))
+    return answer_page(request, view, datasets_main(named, sent, before=before))
 
 
 @router.get("/cluster")
@@ -177,7 +178,7 @@ def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
         uploads=len(here.store.uploads.list(visitor, page)),
         settings=here.settings,
     )
-    return _answer(request, view, cluster_main(cluster))
+    return answer_page(request, view, cluster_main(cluster))
 
 
 @router.get("/assets/{version}/{path:path}")

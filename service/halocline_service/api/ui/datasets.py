@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from halocline_service.api.schemas import DatasetList, UploadInfo, UploadList
 from halocline_service.api.ui.html import Html, element
 from halocline_service.api.ui.words import moment, size
@@ -14,9 +16,9 @@ def datasets_main(datasets: DatasetList, uploads: UploadList, *, before: str | N
     return element(
         "main",
         element("h1", "Datasets"),
+        element("section", element("h2", "On the server"), _named(datasets), id="named"),
         element("section", element("h2", "Your uploads"), _uploads(uploads, before), id="uploads"),
         element("div", id="send"),
-        element("section", element("h2", "On the server"), _named(datasets), id="named"),
         id="main",
         tabindex="-1",
     )
@@ -25,7 +27,7 @@ def datasets_main(datasets: DatasetList, uploads: UploadList, *, before: str | N
 def _uploads(uploads: UploadList, before: str | None) -> Html:
     if not uploads.uploads:
         return element("p", "There are none.", class_="empty")
-    head = ("Reference", "State", "Size", "Objects", "Created", "")
+    head = ("Reference", "State", "Size", "Files", "Created", "")
     older = any(link.rel == "next" for link in uploads.links)
     last = uploads.uploads[-1].id
     return element(
@@ -47,17 +49,23 @@ def _uploads(uploads: UploadList, before: str | None) -> Html:
 
 def _row(upload: UploadInfo) -> Html:
     kept = "" if upload.kept else ", goes with its jobs"
-    use = element("a", "Use", href=f"new?dataset={upload.reference}")
+    is_complete = upload.status == "complete"
+    inside = element("div", data_dataset=upload.reference, class_="inside")
     return element(
         "tr",
-        element("td", element("code", upload.reference)),
+        element("td", element("code", upload.reference), inside if is_complete else None),
         element("td", f"{upload.status}{kept}", data_head="State"),
         element("td", size(upload.bytes), data_head="Size"),
-        element("td", "—" if upload.keys is None else upload.keys, data_head="Objects"),
+        element("td", "—" if upload.keys is None else upload.keys, data_head="Files"),
         element("td", moment(upload.created), data_head="Created"),
-        element("td", use if upload.status == "complete" else None),
+        element("td", _use(upload.reference) if is_complete else None),
         data_upload=upload.id,
     )
+
+
+def _use(reference: str) -> Html:
+    address = f"new?dataset={quote(reference, safe=':', errors='replace')}"
+    return element("a", "Use in a new job", href=address, class_="button")
 
 
 def _named(datasets: DatasetList) -> Html:
@@ -65,6 +73,18 @@ def _named(datasets: DatasetList) -> Html:
         return element(
             "p", "No dataset lies below the folders that the operator names.", class_="empty"
         )
-    items = (element("li", element("code", name)) for name in datasets.datasets)
+    items = (
+        element(
+            "li",
+            element(
+                "div",
+                element("strong", name),
+                element("div", data_dataset=name, class_="inside"),
+            ),
+            _use(name),
+        )
+        for name in datasets.datasets
+    )
     more = element("p", f"There are more than {len(datasets.datasets)}.")
-    return element("div", element("ul", *items), more if datasets.truncated else None)
+    listed = element("ul", *items, class_="datasets")
+    return element("div", listed, more if datasets.truncated else None)

@@ -34,15 +34,15 @@ def _facts(info: StatusInfo) -> Html:
     end = info.finished or (info.updated if info.status == "running" else None)
     facts = element(
         "dl",
-        *_fact("State", state(info.status)),
-        *_fact("Progress", progress(info.progress), f" {info.progress} %", moves=True),
-        *_fact("Message", info.message, moves=True),
-        *_fact("Created", moment(info.created)),
-        *_fact("Started", moment(info.started)),
-        *_fact("Finished", moment(info.finished)),
-        *_fact("Time", duration(info.started, end), moves=True),
-        *_fact("Attempts", info.attempt),
-        *_fact("Identifier", element("code", info.id)),
+        _fact("State", state(info.status)),
+        _fact("Progress", progress(info.progress), f" {info.progress} %", moves=True),
+        _fact("Time", duration(info.started, end), moves=True),
+        _fact("Created", moment(info.created)),
+        _fact("Started", moment(info.started)),
+        _fact("Finished", moment(info.finished)),
+        _fact("Attempts", info.attempt) if info.attempt > 1 else None,
+        _fact("Message", info.message, moves=True, wide=True),
+        _fact("Identifier", element("code", info.id), wide=True),
         class_="facts",
     )
     return element(
@@ -50,9 +50,15 @@ def _facts(info: StatusInfo) -> Html:
     )
 
 
-def _fact(name: str, *values: Html | str | int, moves: bool = False) -> tuple[Html, Html]:
+def _fact(name: str, *values: Html | str | int, moves: bool = False, wide: bool = False) -> Html:
     """Write a fact; those that move are left to the script while it follows the job."""
-    return element("dt", name, data_live=moves), element("dd", *values, data_live=moves)
+    return element(
+        "div",
+        element("dt", name),
+        element("dd", *values),
+        class_="fact wide" if wide else "fact",
+        data_live=moves,
+    )
 
 
 def _exception(error: dict[str, Any] | None) -> Html | None:

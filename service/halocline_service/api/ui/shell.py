@@ -11,12 +11,21 @@ from halocline_service.api.ui.html import Html, document, element
 
 __all__ = ["View", "locked", "page"]
 
-_VIEWS = (("", "Jobs"), ("new", "New job"), ("datasets", "Datasets"), ("cluster", "Cluster"))
+_VIEWS = (
+    ("", "Jobs"),
+    ("new", "New job"),
+    ("datasets", "Datasets"),
+    ("cluster", "Cluster"),
+    ("../docs", "API"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its title, its script, the part of the navigation, and how deep its path is."""
+    """One page: its title, its script, the part of the navigation, and how deep its path is.
+
+    A page beside `/ui/` is one above it, at depth -1.
+    """
 
     title: str
     script: str
@@ -26,7 +35,7 @@ class View:
     @property
     def up(self) -> str:
         """The way from this page to `/ui/`."""
-        return "../" * self.depth or "./"
+        return "ui/" if self.depth < 0 else "../" * self.depth or "./"
 
 
 def page(view: View, version: str, main: Html) -> str:
@@ -68,7 +77,7 @@ def _header(view: View, assets: str) -> Html:
         for path, title in _VIEWS
     )
     mark = element("img", src=f"{assets}/icon.svg", alt="", class_="mark-of-brand")
-    brand = element("a", mark, "Halocline", href=view.up, class_="brand")
+    brand = element("a", mark, "Halocline", href=f"{view.up}../", class_="brand")
     theme = element("button", "Theme", type="button", id="theme", hidden=True)
     return element("header", brand, element("nav", *items, aria_label="Pages"), theme, class_="top")
 

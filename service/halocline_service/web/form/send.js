@@ -1,4 +1,4 @@
-// Sends a Zarr store, which is a folder of files: each file is one object of the store.
+// Sends a NetCDF file, or a Zarr store, which is a folder of files: each is one object of the store.
 
 import { call, json, Problem, told } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -8,24 +8,26 @@ const AT_ONCE = 4;
 const TRIES = 4;
 const ROOTS = ["zarr.json", ".zgroup", ".zmetadata"];
 
-/** Make the form; `onSent()` is called when a store has arrived. */
+/** Make the form; `onSent()` is called when a dataset has arrived. */
 export function sendForm(onSent) {
-  const input = el("input", { type: "file", id: "folder", webkitdirectory: true, multiple: true });
+  const file = el("input", { type: "file", id: "file", accept: ".nc,.nc4,.cdf,.h5,.hdf5" });
+  const folder = el("input", { type: "file", id: "folder", webkitdirectory: true, multiple: true });
   const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "Sent" });
   const text = el("p", { role: "status" });
   const stop = el("button", { type: "button", hidden: true }, "Stop");
   const button = el("button", { class: "primary" }, "Upload");
+  file.addEventListener("change", () => (folder.value = ""));
+  folder.addEventListener("change", () => (file.value = ""));
   const form = el(
     "form",
     { class: "card" },
-    el("h2", {}, "Upload a Zarr store"),
+    el("h2", {}, "Upload a dataset"),
     el(
-      "p",
-      { class: "note" },
-      "Choose the folder of the store. NetCDF is sent by the Python client.",
+      "div",
+      { class: "two-ways" },
+      el("div", {}, el("label", { for: "file" }, "NetCDF file"), file),
+      el("div", {}, el("label", { for: "folder" }, "or the folder of a Zarr store"), folder),
     ),
-    el("label", { for: "folder" }, "Folder"),
-    input,
     el("div", { class: "actions" }, button, stop),
     bar,
     text,
@@ -36,7 +38,7 @@ export function sendForm(onSent) {
     stop.onclick = () => aborted.abort();
     [button.disabled, stop.hidden, bar.hidden] = [true, false, false];
     try {
-      const objects = objectsOf([...input.files]);
+      const objects = objectsOf([...file.files], [...folder.files]);
       await send(objects, aborted.signal, (done, all) => {
         bar.value = all ? done / all : 1;
         text.textContent = `${size(done)} of ${size(all)} sent`;
@@ -53,13 +55,18 @@ export function sendForm(onSent) {
   return form;
 }
 
-/** Give the objects of the store as `[key, file]`; what is no store is refused. */
-export function objectsOf(files) {
-  if (files.length === 0) throw new Error("Choose the folder of a Zarr store first.");
-  const named = files.map((file) => [file.webkitRelativePath.split("/").slice(1).join("/"), file]);
+/** Give what is sent as `[path below the upload, file]`; what is no dataset is refused. */
+export function objectsOf(files, folder) {
+  if (files.length > 0) return [[".nc", files[0]]];
+  if (folder.length === 0)
+    throw new Error("Choose a NetCDF file, or the folder of a Zarr store, first.");
+  const named = folder.map((file) => [file.webkitRelativePath.split("/").slice(1).join("/"), file]);
   if (!named.some(([name]) => ROOTS.includes(name)))
     throw new Error("This folder is no Zarr store: it has neither 'zarr.json' nor '.zgroup'.");
-  return named;
+  return named.map(([name, file]) => [
+    `.zarr/${name.split("/").map(encodeURIComponent).join("/")}`,
+    file,
+  ]);
 }
 
 async function send(objects, signal, onProgress) {
@@ -71,11 +78,7 @@ async function send(objects, signal, onProgress) {
   const run = async () => {
     while (rest.length > 0) {
       const [name, file] = rest.pop();
-      await put(
-        `uploads/${upload.id}.zarr/${name.split("/").map(encodeURIComponent).join("/")}`,
-        file,
-        signal,
-      );
+      await put(`uploads/${upload.id}${name}`, file, signal);
       onProgress((done += file.size), all);
     }
   };

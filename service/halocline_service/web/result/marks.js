@@ -12,12 +12,17 @@ export function marks(side, from, to, about) {
     Math.round(from + ((index + 0.5 - first) / (last - first)) * (to - from));
   const most = Math.max(2, about);
   if (!isRound || last - first < 2) {
-    const indices = ticks(first, last - 1, most).filter(Number.isInteger);
+    const indices = ticks(Math.ceil(first), Math.ceil(last) - 1, most).filter(Number.isInteger);
     return indices.map((index) => [position(index), write(at(index))]);
   }
-  const ends = [at(first), at(last - 1)];
+  // A part need not begin and end with whole cells; marks stand at what is inside.
+  const whole = { at, first: Math.floor(first), last: Math.ceil(last) };
+  const ends = [at(whole.first), at(whole.last - 1)];
   const values = ticks(Math.min(...ends), Math.max(...ends), most);
-  return values.map((value) => [position(indexIn(value, side)), write(value)]);
+  return values
+    .map((value) => [indexIn(value, whole), write(value)])
+    .filter(([index]) => index + 0.5 >= first && index + 0.5 <= last)
+    .map(([index, label]) => [position(index), label]);
 }
 
 /** Say whether values rise or fall all the way. */
