@@ -60,4 +60,4 @@ def _python(base: str) -> str:
 
 
 def _command(base: str) -> str:
-    return f"export HALOCLINE_URL={base}\nhalocline jobs"
+    return f"export HALOCLINE_URL={base}\nhalocline ls"
