@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from halocline_engine.errors import OutputError
 from halocline_service.dispatcher.attempts.attempt import EngineEvent
+from halocline_service.dispatcher.attempts.usage import USAGE
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State
 from halocline_service.settings import Settings
@@ -22,6 +23,7 @@ __all__ = ["LeaseKeeper"]
 _log = structlog.get_logger()
 _FREQUENT = frozenset({"block-finished", "pass-finished"})
 _STALLED = "worker-stalled"
+_OF_WORKERS = frozenset({_STALLED, USAGE})
 _FASTEST_SECONDS = 0.2  # at most five of the frequent events a second
 _MOST_UNTOLD = 100
 
@@ -97,7 +99,7 @@ class LeaseKeeper:
         kind = str(data.pop("kind"))
         with self._lock:
             # What happens to a worker says nothing of how far the job is.
-            progress = self._progress if kind == _STALLED else event.progress
+            progress = self._progress if kind in _OF_WORKERS else event.progress
             told = (progress, Note(kind, data))
             self._held_back = told if kind in _FREQUENT else None
             if self._held_back is None:

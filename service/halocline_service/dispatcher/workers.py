@@ -7,7 +7,9 @@ never kept by a scheduler that does not answer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -17,10 +19,12 @@ import structlog
 from halocline_engine.errors import HaloclineError
 from halocline_service.jobs.job import JsonObject
 
-__all__ = ["ClusterLook", "Look", "Seen", "Workers"]
+__all__ = ["ClusterLook", "Look", "Recent", "Seen", "Workers"]
 
 _log = structlog.get_logger()
 _LOOK_SECONDS = 1.0
+_SAMPLE_SECONDS = 5.0
+_SAMPLES = 60
 
 
 class Look(Protocol):
@@ -65,6 +69,7 @@ class Workers:
         self._look = look
         self._changed = changed
         self._done = threading.Event()
+        self._recent = Recent()
         self._thread = threading.Thread(target=self._watch, name="workers", daemon=True)
         #: What is there now; None until the first answer.
         self.seen: Seen | None = Seen(1) if look is None else None
@@ -92,12 +97,36 @@ class Workers:
 
     def _once(self, look: Look) -> Seen:
         try:
-            found = look()
-            return Seen(len(found), tuple(found))
+            workers = look()
+            return Seen(len(workers), tuple(self._recent.of(workers)))
         except (HaloclineError, OSError) as error:
             if self.seen != Seen(None):
                 _log.warning("scheduler not reached", error=str(error))
             return Seen(None)
+
+
+class Recent:
+    """The load of workers in the last minutes: processors in percent, and bytes of memory."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._sampled = float("-inf")
+        self._by_name: dict[str, deque[tuple[Any, Any]]] = {}
+
+    def of(self, workers: Sequence[JsonObject]) -> Iterator[JsonObject]:
+        """Give workers with their load until now, the oldest first."""
+        is_due = self._now() - self._sampled >= _SAMPLE_SECONDS
+        if is_due:
+            self._sampled = self._now()
+            names = {str(worker["name"]) for worker in workers}
+            self._by_name = {
+                name: self._by_name.get(name, deque(maxlen=_SAMPLES)) for name in names
+            }
+        for worker in workers:
+            load = self._by_name.setdefault(str(worker["name"]), deque(maxlen=_SAMPLES))
+            if is_due:
+                load.append((worker.get("cpu"), worker.get("memory")))
+            yield {**worker, "recent": [list(each) for each in load]}
 
 
 class ClusterLook:
@@ -138,4 +167,5 @@ def _facts(address: str, told: Mapping[str, Any]) -> JsonObject:
         "device": told.get("gpu", {}).get("name") or device,
         "memory": told.get("metrics", {}).get("memory"),
         "memory_limit": told.get("memory_limit"),
+        "cpu": told.get("metrics", {}).get("cpu"),
     }

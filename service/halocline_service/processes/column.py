@@ -8,7 +8,14 @@ from pydantic import Field, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
 from halocline_service.processes.base import Process, ProgramText
-from halocline_service.processes.blocks import Dimension, FieldName, Name, ScalarName, StreamedInputs, Variable
+from halocline_service.processes.blocks import (
+    Dimension,
+    FieldName,
+    Name,
+    ScalarName,
+    StreamedInputs,
+    Variable,
+)
 
 __all__ = ["COLUMN", "ColumnInputs", "check_expression"]
 

@@ -21,7 +21,8 @@ class MatmulInputs(StreamedInputs):
         Variable, Field(title="Right", description="The variable that it is multiplied by.")
     ]
     dim: Annotated[
-        Dimension, Field(title="Dimension", description="Over which is summed; both variables have it.")
+        Dimension,
+        Field(title="Dimension", description="Over which is summed; both variables have it."),
     ]
     name: Annotated[
         Name, Field(title="Name", description="What the variable with the product is called.")

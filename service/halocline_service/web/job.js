@@ -15,6 +15,7 @@ import { PlanView } from "./job/plan.js";
 import { ProgressView } from "./job/progress.js";
 import { RooflineView } from "./job/roofline.js";
 import { StatesView } from "./job/states.js";
+import { UsageView } from "./job/usage.js";
 import { WorkersView } from "./job/workers.js";
 import { ResultView } from "./result/view.js";
 
@@ -32,6 +33,7 @@ async function show(job) {
     progress,
     new StatesView(history),
     new BlocksView(history),
+    new UsageView(history),
     new WorkersView(history),
     new RooflineView(history),
     new PlanView(history, job),

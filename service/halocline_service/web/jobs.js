@@ -27,6 +27,8 @@ async function show(url) {
     const list = main.querySelector("#list");
     const focused = list.contains(document.activeElement) && document.activeElement.href;
     list.replaceWith(found.querySelector("#list"));
+    const counts = main.querySelector("#counts");
+    if (!counts.contains(document.activeElement)) counts.replaceWith(found.querySelector("#counts"));
     for (const link of main.querySelectorAll("#list a"))
       if (link.href === focused) link.focus({ preventScroll: true });
   } catch (error) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,9 +28,28 @@ def test_the_landing_page_links_to_everything(idle: Running) -> None:
 def test_the_landing_page_is_html_for_browsers(idle: Running) -> None:
     answer = idle.client.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
     assert answer.headers["content-type"].startswith("text/html")
-    assert '<a href="http://testserver/processes">' in answer.text
-    assert "script" not in answer.text
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    for path in re.findall(r'href="((?:ui/|docs|api)[^"#]*)"', answer.text):
+        assert idle.client.get(path).status_code == 200, path
+    assert {"ui/new", "docs", "api"} <= set(re.findall(r'href="([^"]*)"', answer.text))
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+
+
+def test_the_reference_has_every_operation_and_every_input(idle: Running) -> None:
+    page = idle.client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for path in idle.client.get("/api").json()["paths"]:
+        assert f"<code>{escape(path)}</code>" in page.text
+    for process in idle.client.get("/processes").json()["processes"]:
+        described = idle.client.get(f"/processes/{process['id']}").json()
+        part = page.text.split(f'id="process-{process["id"]}"')[1].split("</section>")[0]
+        for name in described["inputs"]:
+            assert f"<code>{name}</code>" in part, (process["id"], name)
+
+
+def test_the_document_is_where_tools_look_for_it(idle: Running) -> None:
+    answer = idle.client.get("/openapi.json", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (308, "api")
+    assert idle.client.get("/openapi.json").json()["openapi"].startswith("3.1")
 
 
 def test_conformance_names_what_is_met_only(idle: Running) -> None:

@@ -32,6 +32,14 @@ def test_metadata_is_json_and_chunks_are_bytes(service: Running, result: str) ->
     assert chunk.headers["x-content-type-options"] == "nosniff"
 
 
+def test_the_address_of_a_store_opens_in_a_browser(service: Running, result: str) -> None:
+    answer = service.client.get(result, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "result.zarr/")
+    shown = service.client.get(result, headers={"Accept": "text/html"})
+    assert shown.status_code == 200
+    assert "zarr.json" in shown.text
+
+
 def test_tags_are_the_content(service: Running, result: str) -> None:
     chunk = service.client.get(f"{result}/sst/c/0/0/0")
     tag = chunk.headers["etag"]

@@ -163,7 +163,7 @@ def draw_svg(scene: Scene) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {bottom + 16 * len(notes)}"'
         ' font-family="sans-serif" font-size="12" role="img">',
         f"<title>{escape(_title(scene))}</title>",
-        '<rect width="100%" height="100%" fill="white"/>',
+        '<rect class="ground" width="100%" height="100%" fill="white"/>',
         f'<text x="{_LEFT}" y="18" font-weight="bold">{escape(_title(scene))}</text>',
         f'<text x="{_LEFT}" y="36">cache at step {_middle(scene, trace)}</text>',
         f'<text x="{start}" y="36">each cell (down) in the cache over the steps (right)</text>',
@@ -223,11 +223,12 @@ def _grid(scene: Scene, trace: Trace) -> Iterator[str]:
     """Yield the cells with their colours, and the way through them."""
     middle = _middle(scene, trace)
     colours = {"#": _WORK, "+": _FETCHED, "o": _HELD, "-": "#eee", ".": "white"}
+    kinds = {"#": "work", "+": "fetched", "o": "held", "-": "past", ".": "future"}
     for cell, sign in sorted(_signs(trace, middle).items()):
         row, place = divmod(cell, scene.length)
         x, y = _LEFT + place * _CELL, _TOP + row * _CELL
         yield (
-            f'<rect x="{x}" y="{y}" width="{_CELL}" height="{_CELL}"'
+            f'<rect class="{kinds[sign]}" x="{x}" y="{y}" width="{_CELL}" height="{_CELL}"'
             f' fill="{colours[sign]}" stroke="#ccc"/>'
         )
     points: list[str] = []
@@ -243,14 +244,14 @@ def _grid(scene: Scene, trace: Trace) -> Iterator[str]:
 def _stays(trace: Trace, start: int, tall: int, steps: int) -> Iterator[str]:
     """Yield a line for each stay, with a mark where it begins, and the line of work."""
     yield (
-        f'<rect x="{start}" y="{_TOP}" width="{4 * steps}" height="{tall}"'
+        f'<rect class="past" x="{start}" y="{_TOP}" width="{4 * steps}" height="{tall}"'
         ' fill="#fafafa" stroke="#ccc"/>'
     )
     for stay in trace.stays:
         x, y = start + 4 * stay.first, _TOP + 3 * stay.cell
         long = 4 * (stay.last - stay.first + 1)
-        yield f'<rect x="{x}" y="{y}" width="{long}" height="2" fill="{_HELD}"/>'
-        yield f'<rect x="{x}" y="{y}" width="3" height="2" fill="{_FETCHED}"/>'
+        yield f'<rect class="held" x="{x}" y="{y}" width="{long}" height="2" fill="{_HELD}"/>'
+        yield f'<rect class="fetched" x="{x}" y="{y}" width="3" height="2" fill="{_FETCHED}"/>'
     for step, cell in enumerate(trace.order):
         x, y = start + 4 * step, _TOP + 3 * cell
-        yield f'<rect x="{x}" y="{y}" width="3" height="2" fill="{_WORK}"/>'
+        yield f'<rect class="work" x="{x}" y="{y}" width="3" height="2" fill="{_WORK}"/>'

@@ -11,7 +11,6 @@ from halocline_engine.errors import HaloclineError
 from halocline_service.api.checking.inputs import JsonObject
 from halocline_service.api.problems import problem_of
 from halocline_service.datasets.tree import check_tree
-from halocline_service.dispatcher.attempts.scan import scan_file
 
 __all__ = ["describe_dataset"]
 
@@ -32,8 +31,6 @@ def describe_dataset(path: str, largest_chunk: int) -> JsonObject:
     try:
         if place.is_dir():
             check_tree(place, largest_chunk=largest_chunk)
-        else:
-            scan_file(place)
         dataset: Any = open_source(path).dataset
         axes = suggest_axes(dataset)
     except HaloclineError as error:
@@ -68,7 +65,5 @@ def _variable(name: str, variable: Any, *, is_coordinate: bool) -> JsonObject:
 
 def _attributes(attributes: Mapping[str, Any]) -> dict[str, str]:
     return {
-        key: attributes[key][:_LONGEST]
-        for key in _SHOWN
-        if isinstance(attributes.get(key), str)
+        key: attributes[key][:_LONGEST] for key in _SHOWN if isinstance(attributes.get(key), str)
     }

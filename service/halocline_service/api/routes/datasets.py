@@ -63,7 +63,9 @@ async def description(
     path = await anyio.to_thread.run_sync(resolve, dataset)
     outcome = await here.checks.describe(owner, str(path), here.settings.chunk_bytes)
     if "problem" in outcome:
-        raise ProblemError(**outcome["problem"])
+        problem: dict[str, Any] = outcome["problem"]
+        detail = str(problem["detail"]).replace(str(path), dataset)  # where it is kept is no matter
+        raise ProblemError(**{**problem, "detail": detail})
     return {"dataset": dataset, **outcome}
 
 

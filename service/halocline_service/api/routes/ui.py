@@ -103,7 +103,8 @@ def jobs_page(
         return _refused(request, view)
     asked = Asked(status, process, q.strip(), before)
     found = find(here.store.jobs, visitor, asked, lambda job: status_info(job, "", Interface.PAGE))
-    return answer_page(request, view, jobs_main(found, asked, tuple(here.processes)))
+    counts = {ogc_status(state): n for state, n in here.store.jobs.counts(owner=visitor).items()}
+    return answer_page(request, view, jobs_main(found, asked, tuple(here.processes), counts))
 
 
 @router.get("/jobs/{job_id}")

@@ -19,9 +19,7 @@ _WAYS = (
 def home_main(title: str, about: str, base: str) -> Html:
     """Write the page; `base` is the address of the API."""
     ways = (
-        element(
-            "a", element("strong", name), element("span", words), href=href, class_="way card"
-        )
+        element("a", element("strong", name), element("span", words), href=href, class_="way card")
         for href, name, words in _WAYS
     )
     return element(
@@ -52,11 +50,7 @@ def _snippet(title: str, text: str) -> Html:
 
 
 def _python(base: str) -> str:
-    return (
-        "import halocline\n"
-        f'with halocline.Client("{base}") as client:\n'
-        "    print(client.jobs())"
-    )
+    return f'import halocline\nwith halocline.Client("{base}") as client:\n    print(client.jobs())'
 
 
 def _command(base: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
@@ -30,11 +30,16 @@ class Asked:
     text: str = ""
     before: str | None = None
 
+    @property
+    def query(self) -> str:
+        """The query of the page; empty where everything is asked for."""
+        parts = {"status": self.status, "process": self.process, "q": self.text}
+        kept = {name: value for name, value in (parts | {"before": self.before}).items() if value}
+        return f"?{urlencode(kept, errors='replace')}" if kept else ""
+
     def older(self, last: str) -> str:
         """Give the query of the page that follows a job."""
-        given = {"status": self.status, "process": self.process, "q": self.text, "before": last}
-        kept = {name: value for name, value in given.items() if value}
-        return f"?{urlencode(kept, errors='replace')}"
+        return replace(self, before=last).query
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +94,35 @@ def _has(info: StatusInfo, text: str) -> bool:
     return text.casefold() in " ".join(shown).casefold()
 
 
-def jobs_main(found: Found, asked: Asked, processes: Sequence[str]) -> Html:
-    """Write the list."""
+def jobs_main(
+    found: Found, asked: Asked, processes: Sequence[str], counts: Mapping[str, int]
+) -> Html:
+    """Write the list; `counts` are all jobs of who looks, by state."""
+    new = element("a", "New job", href="new", class_="button primary")
     return element(
         "main",
-        element("h1", "Jobs"),
+        element("div", element("h1", "Jobs"), new, class_="headline"),
+        _counts(counts, asked),
         _form(asked, processes),
         _table(found, asked),
         id="main",
         tabindex="-1",
     )
+
+
+def _counts(counts: Mapping[str, int], asked: Asked) -> Html:
+    """Write how many jobs there are of each state, which leads to them."""
+    tiles = (
+        element(
+            "a",
+            element("strong", counts.get(status, 0)),
+            element("span", status),
+            href=Asked(status, asked.process, asked.text).query or "./",
+            aria_current="true" if status == asked.status else None,
+        )
+        for status in _STATES
+    )
+    return element("nav", *tiles, class_="counts", id="counts", aria_label="Jobs by state")
 
 
 def _form(asked: Asked, processes: Sequence[str]) -> Html:

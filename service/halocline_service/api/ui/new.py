@@ -32,9 +32,7 @@ def new_main(references: Sequence[Reference], processes: Sequence[Process]) -> H
             "form",
             _process(processes),
             element("div", id="fields"),
-            element(
-                "section", element("h2", "Job"), element("div", id="job"), class_="card group"
-            ),
+            element("section", element("h2", "Job"), element("div", id="job"), class_="card group"),
             element("datalist", *offered, id="references"),
             _end(),
             id="new",

@@ -31,6 +31,7 @@ from halocline_service.dispatcher.attempts.attempt import (
 )
 from halocline_service.dispatcher.attempts.memory import lower_ceiling
 from halocline_service.dispatcher.attempts.setup import Setup
+from halocline_service.dispatcher.attempts.usage import Usage, measure
 from halocline_service.dispatcher.attempts.wire import error_to, job_from, line_of, message_of
 from halocline_service.jobs.job import JsonObject
 from halocline_service.lifetime import end_with
@@ -148,7 +149,8 @@ class _Scheduler:
 def _attempted(asked: _AttemptRequest, tools: Tools, send: _Sender) -> JsonObject:
     job = job_from(asked.message["job"])
     try:
-        return {"outputs": attempt(job, tools, send.tell, asked.stop.is_set)}
+        with Usage(send.tell, measure(tools.cluster)) as usage:
+            return {"outputs": attempt(job, tools, usage.tell, asked.stop.is_set)}
     except Exception as error:
         if not isinstance(error, HaloclineError) or isinstance(error, InternalError):
             _log.exception("attempt failed", job_id=job.id)

@@ -3,6 +3,7 @@
 import { call, json, post, told } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { follow } from "../core/events.js";
+import { term } from "../core/terms.js";
 import { numbers } from "../job/plan.js";
 
 const PLAN = "plan";
@@ -49,6 +50,6 @@ const failure = ({ message, exception }) =>
   [exception?.detail ?? message, exception?.hint].filter(Boolean).join(" ");
 
 function shown(plan) {
-  const facts = numbers(plan).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
+  const facts = numbers(plan).flatMap(([name, value]) => [el("dt", {}, term(name)), el("dd", {}, value)]);
   return el("dl", { class: "facts" }, facts);
 }

@@ -71,9 +71,9 @@ export class BlocksView {
     const passes = plan.passes > 1 ? `, pass ${pass + 1} of ${plan.passes}` : "";
     this.canvas.setAttribute("aria-label", `${done} of ${plan.blocks} blocks finished${passes}`);
     this.caption.textContent =
-      `${done} of ${plan.blocks} blocks finished${passes}. Blocks fill the map in the order in ` +
-      "which they are begun; with several workers the last ones may be others. At most five " +
-      "events a second tell of a block, so the time and worker of the rest are unknown.";
+      `${done} of ${plan.blocks} blocks finished${passes}. The map fills in the order in which ` +
+      "blocks begin; with several workers, the last ones may differ. At most five blocks a second " +
+      "are recorded, so time and worker of the others are unknown.";
   }
 
   #recolour() {

@@ -1,8 +1,11 @@
 // What the events of a job tell, put together: states, plan, blocks, workers, figures.
 
+import { scaled } from "../core/words.js";
+
 /** Seconds since 1970 of a time of the API. */
 export const seconds = (text) => Date.parse(text) / 1000;
 
+const MOST_TRACKED = 4000;
 const RECENT = 30; // seconds of progress that tell how fast it is
 
 export class History {
@@ -23,7 +26,9 @@ export class History {
     this.worked = []; // what each worker did, told at the end
     this.ceilings = {}; // what the machine of a worker can do
     this.progress = 0;
-    this.points = []; // [at, progress], since the last start
+    this.points = []; // [at, progress], of the last seconds
+    this.track = []; // the same, since the last start
+    this.usage = []; // {at, memory, processors}, since the last start
   }
 
   /** Take one event of the stream. */
@@ -33,7 +38,10 @@ export class History {
     switch (event) {
       case "status":
         this.states.push({ at, status: data.status, message: data.message || "" });
-        if (data.status === "running") this.points = [[at, this.progress]];
+        if (data.status === "running") {
+          this.points = [[at, this.progress]];
+          [this.track, this.usage] = [[[at, this.progress]], []];
+        }
         break;
       case "planned":
         this.plan = data;
@@ -87,6 +95,9 @@ export class History {
         this.figures = data;
         if (this.plan) [this.pass, this.done] = [this.plan.passes - 1, this.plan.blocks];
         break;
+      case "usage":
+        this.usage.push({ at, memory: data.memory, processors: data.processors });
+        break;
       case "warned":
         this.warnings.push(data);
         break;
@@ -97,6 +108,8 @@ export class History {
   #reach(at, progress) {
     this.progress = progress;
     this.points.push([at, progress]);
+    this.track.push([at, progress]);
+    if (this.track.length > MOST_TRACKED) this.track = this.track.filter((_, place) => place % 2);
     while (this.points.length > 2 && at - this.points[1][0] > RECENT) this.points.shift();
   }
 
@@ -107,6 +120,14 @@ export class History {
 
   get status() {
     return this.states.at(-1)?.status ?? "accepted";
+  }
+
+  /** How many steps a second are made now, in words; nothing where that is unknown. */
+  get rate() {
+    if (this.status !== "running" || this.points.length < 2 || !(this.plan?.steps > 1)) return "";
+    const [[from, before], [to, reached]] = [this.points[0], this.points.at(-1)];
+    if (reached <= before || to <= from) return "";
+    return `${scaled(((reached - before) * this.plan.steps) / (to - from))} steps a second`;
   }
 
   /** How many seconds are left, by the progress of the last seconds; null where that is unknown. */

@@ -2,7 +2,8 @@
 
 import { call } from "../core/api.js";
 import { el } from "../core/dom.js";
-import { duration, size } from "../core/words.js";
+import { term } from "../core/terms.js";
+import { duration, scaled, size } from "../core/words.js";
 
 export class PlanView {
   constructor(history, job) {
@@ -26,7 +27,7 @@ export class PlanView {
     this.element.hidden = false;
     const shown = [...numbers(plan), ...(figures ? measured(figures) : [])];
     this.facts.replaceChildren(
-      ...shown.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+      ...shown.flatMap(([name, value]) => [el("dt", {}, term(name)), el("dd", {}, value)]),
     );
     if (this.drawn !== plan || this.figures !== figures) this.#draw(plan, figures);
   }
@@ -34,19 +35,17 @@ export class PlanView {
   async #draw(plan, figures) {
     [this.drawn, this.figures] = [plan, figures];
     try {
-      const svg = await (await call(`jobs/${this.job}/plan.svg`)).text();
-      const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
-      const image = el("img", {
-        src: address,
-        width: /viewBox="0 0 (\d+)/.exec(svg)?.[1], // it has no size of its own
-        alt: `Order of the blocks: ${plan.order || "row"}`,
-        class: "picture",
-        onload: () => URL.revokeObjectURL(address),
-      });
-      this.picture.replaceChildren(image);
+      if (plan.blocks < 2 || plan.mode === "resident") return this.picture.replaceChildren(); // there is no order to see
+      const text = await (await call(`jobs/${this.job}/plan.svg`)).text();
+      const drawn = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+      drawn.setAttribute("class", "picture");
+      drawn.setAttribute("width", drawn.viewBox.baseVal.width); // it has no size of its own
+      drawn.setAttribute("aria-label", `Order of the blocks: ${plan.order || "row"}`);
+      this.picture.replaceChildren(document.importNode(drawn, true));
     } catch {
       this.picture.replaceChildren(); // there are jobs without one
     }
+    return undefined;
   }
 }
 
@@ -64,7 +63,7 @@ export function numbers(plan) {
       ? [
           ["Blocks", `${plan.blocks}, which stay in memory`],
           ["Steps", `${plan.steps}`],
-          ["Halos", plan.transport && plan.transport !== "none" ? plan.transport : ""],
+          ["Halo exchange", plan.transport && plan.transport !== "none" ? plan.transport : ""],
         ]
       : [
           ["Blocks", `${plan.blocks} a pass`],
@@ -72,8 +71,8 @@ export function numbers(plan) {
           ["Order", plan.order || "row"],
         ]),
     ["One step at a time", plan.unfused ?? ""],
-    ["Expected", plan.predicted_rate ? `${Number(plan.predicted_rate.toPrecision(2))} cells each second` : ""],
-    ["Memory", `${size(plan.projected_bytes)} projected for all workers`],
+    ["Expected", plan.predicted_rate ? `${scaled(Number(plan.predicted_rate.toPrecision(2)))} cells a second` : ""],
+    ["Memory needed", `${size(plan.projected_bytes)} for the data of all workers`],
     ["Halo", halo.join("; ")],
     ["Block", sizes.join(", ")],
     ["Reads", plan.input_bytes ? size(plan.input_bytes) : ""],
@@ -88,7 +87,7 @@ function measured(figures) {
     ["Computed in", duration(figures.seconds)],
     ["Read", size(figures.bytes_read)],
     ["Written", size(figures.bytes_written)],
-    ["Both", Number.isFinite(rate) ? `${size(rate)} each second` : "—"],
-    ["Peak memory", `${size(figures.peak_bytes)} of one process`],
+    ["Both", Number.isFinite(rate) ? `${size(rate)} a second` : "—"],
+    ["Largest process", `${size(figures.peak_bytes)}, with its libraries`],
   ];
 }

@@ -27,7 +27,8 @@ export class ProgressView {
         ? `block ${history.done} of ${history.plan.blocks}`
         : "";
     const rest = left === null ? "" : `about ${duration(left)} left`;
-    const words = [`${percent} %`, history.status, pass, blocks, rest];
+    const awaited = history.status === "accepted" ? history.states.at(-1)?.message : "";
+    const words = [`${percent} %`, awaited || history.status, pass, blocks, rest, history.rate];
     this.text.textContent = words.filter(Boolean).join(" · ");
   }
 

@@ -8,10 +8,9 @@ const [WIDTH, HEIGHT] = [560, 300];
 const MARGIN = { left: 74, right: 16, top: 14, bottom: 44 };
 const SERIES = 6;
 const NOTE =
-  "Bytes are those that steps have to move: each field that is read or written, once a step; of " +
-  "other jobs, and of sequences, those that blocks read and write. The " +
-  "slope is a copy of arrays, the level a product of matrices in float64, both measured on the " +
-  "worker. Points are above the slope where several steps find their fields in a cache.";
+  "Bytes: each field that a step reads or writes, counted once a step; in sequences and other " +
+  "processes, once a block. The slope is the measured rate of copies, the level that of a product " +
+  "of matrices in float64. Points above the slope keep fields in a cache between steps.";
 
 export class RooflineView {
   constructor(history) {

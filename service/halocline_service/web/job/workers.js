@@ -8,13 +8,12 @@ const ROW = 18;
 const AXIS = 18;
 const NOTES = {
   blocks:
-    "Each bar is one block that an event told of, as long as it took. Reading and writing are of " +
-    "the store, and a block reads its halo with its own cells; sending and fetching are the way " +
-    "to a device and back; a block waits while another one is computed.",
+    "Each bar is one block. Reading includes the cells around the block; sending and fetching are " +
+    "copies to and from a GPU. At most five blocks a second are recorded.",
   ranks:
-    "Each bar is a stretch of steps of one rank. Its parts are added up: steps and exchanges of " +
-    "halos follow each other many times in it. Kernels that exchange halos on a device are part " +
-    "of computing. Until the job ends, only the first rank tells.",
+    "Each row is one worker. Times within a bar are summed, because steps and exchanges of halos " +
+    "(the cells at the edges of blocks) alternate. Exchanges that kernels make on a GPU count as " +
+    "computing. Until the job ends, only the first worker reports.",
 };
 
 export class WorkersView {
@@ -88,18 +87,18 @@ function shown({ blocks, stretches, worked, workers }) {
   if (ranks.length)
     return { ...barsOfRanks(ranks), names: ranks.map(nameOf), note: NOTES.ranks };
   if (blocks.length === 0)
-    return { ...barsOfSteps(stretches), names: ["the first rank"], note: NOTES.ranks };
+    return { ...barsOfSteps(stretches), names: ["the first worker"], note: NOTES.ranks };
   const names = workers.map((worker) => {
     const own = blocks.filter((block) => block.worker === worker);
     const busy = own.reduce((sum, block) => sum + block.seconds, 0);
-    return `${worker}: ${own.length} told, ${duration(busy)}`;
+    return `${worker}: ${own.length} recorded, ${duration(busy)}`;
   });
   return { ...barsOfBlocks(blocks, workers), names, note: NOTES.blocks };
 }
 
-/** Name a worker, and its rank where it has one. */
+/** Name a worker, with its number where it has one. */
 export function nameOf({ worker, rank }) {
-  return rank === null || rank === undefined ? worker : `rank ${rank}, ${worker}`;
+  return rank === null || rank === undefined ? worker : `worker ${rank}: ${worker}`;
 }
 
 function label(context, width, top, span) {

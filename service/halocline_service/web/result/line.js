@@ -50,7 +50,7 @@ export function drawLines(canvas, { lines, side, low, high, units, width, ...how
   return area;
 }
 
-function drawLine(context, { values, ink }, indices, point) {
+function drawLine(context, { values, ink, isPlain = false }, indices, point) {
   context.strokeStyle = context.fillStyle = ink;
   context.lineWidth = 1.7;
   context.beginPath();
@@ -62,7 +62,7 @@ function drawLine(context, { values, ink }, indices, point) {
     pen = isThere;
   });
   context.stroke();
-  if (values.length > 60) return;
+  if (values.length > 60 || isPlain) return;
   values.forEach((value, place) => {
     if (!Number.isFinite(value)) return;
     context.beginPath();

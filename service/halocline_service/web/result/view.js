@@ -4,8 +4,8 @@ import { told } from "../core/api.js";
 import { el, framed } from "../core/dom.js";
 import { range } from "./axes.js";
 import { beside, readBeside } from "./beside.js";
-import { decode, titleOf } from "./cf.js";
-import { difference, fixedIn, mismatch, openOther, othersOf, WAYS } from "./compare.js";
+import { titleOf } from "./cf.js";
+import { Comparison, readDecoded } from "./compare.js";
 import { choice, ColourControls, slider, zoomButtons } from "./controls.js";
 import { sides } from "./dims.js";
 import { downloadBar } from "./downloads.js";
@@ -27,18 +27,20 @@ export class ResultView {
   constructor(job) {
     this.job = job;
     this.controls = el("div", { class: "filters" });
-    this.comparing = el("div", { class: "filters" });
+    this.comparison = new Comparison(job, {
+      variable: () => this.variable,
+      onChange: (isDifference) => {
+        this.limits = { scale: isDifference ? "diverging" : "sequential", low: null, high: null };
+        return this.#load();
+      },
+      onError: (error) => this.#refuse(error),
+    });
     this.sliders = el("div", { class: "sliders" });
     this.colours = new ColourControls((change) => this.#recolour(change));
     this.limits = { scale: "sequential", low: null, high: null };
     this.panels = [this.#panel()];
     this.place = el("div", { class: "panels" }, this.panels[0].element);
-    this.none = el(
-      "p",
-      { class: "legend", hidden: true },
-      el("span", { class: "mark none" }),
-      "no data",
-    );
+    this.none = el("p", { class: "legend", hidden: true }, el("span", { class: "mark none" }), "no data");
     this.note = el("p", { class: "note" });
     this.series = new SeriesView();
     const closer = (factor) => this.#zoom(factor, this.panels[0].pointer.at());
@@ -48,7 +50,7 @@ export class ResultView {
       { class: "card", hidden: true, id: "result" },
       el("h2", {}, "Result"),
       this.controls,
-      this.comparing,
+      this.comparison.element,
       this.sliders,
       this.place,
       this.zooming,
@@ -57,12 +59,12 @@ export class ResultView {
       this.note,
     );
     this.draw = framed(() => this.#draw());
-    const redraw = () => {
-      this.draw();
-      this.series.draw();
-    };
-    document.addEventListener("themechange", redraw);
-    window.addEventListener("resize", redraw);
+    const redraw = () => (this.draw(), this.series.draw());
+    for (const [place, event] of [
+      [document, "themechange"],
+      [window, "resize"],
+    ])
+      place.addEventListener(event, redraw);
   }
 
   #panel() {
@@ -91,7 +93,7 @@ export class ResultView {
       const isSeries = source.variables.every(({ dims }) => dims.length <= 1);
       this.note.before(downloadBar(this.job, { isSeries, picture: () => this.#picture() }));
       await this.#choose(first?.name);
-      await this.#offerOthers();
+      await this.comparison.offer();
     } catch (error) {
       this.#refuse(error);
     }
@@ -177,50 +179,6 @@ export class ResultView {
     return this.window.some((window, dim) => this.#isDrawn(dim) && isPart(window, this.#size(dim)));
   }
 
-  /** Offer other results to compare with. */
-  async #offerOthers() {
-    const others = await othersOf(this.job);
-    this.comparing.replaceChildren(
-      choice("Compare with", [["", "nothing"], ...others], "", (job) => this.#compare(job)),
-    );
-  }
-
-  /** Open another result beside this one; an empty text ends that. */
-  async #compare(job) {
-    this.other = null;
-    for (const extra of [...this.comparing.children].slice(1)) extra.remove();
-    try {
-      if (job) {
-        const source = await openOther(job);
-        const same = source.variable(this.variable.name) ?? source.variables[0];
-        const isOwn = job === this.job;
-        const next = source.variables.find(({ name }) => name !== same.name);
-        this.other = { source, variable: isOwn && next ? next : same, way: "beside" };
-        this.comparing.append(
-          choice(
-            "Its variable",
-            source.variables.map((each) => [each.name, titleOf(each)]),
-            this.other.variable.name,
-            (name) => {
-              this.other.variable = source.variable(name);
-              this.#load();
-            },
-          ),
-          choice("Shown", Object.entries(WAYS), "beside", (way) => {
-            this.other.way = way;
-            const scale = way === "difference" ? "diverging" : "sequential";
-            this.limits = { scale, low: null, high: null };
-            this.#load();
-          }),
-        );
-      }
-      this.limits = { scale: "sequential", low: null, high: null };
-      await this.#load();
-    } catch (error) {
-      this.#refuse(error);
-    }
-  }
-
   async #load() {
     this.reading?.abort();
     const { signal } = (this.reading = new AbortController());
@@ -252,20 +210,10 @@ export class ResultView {
     const along = rows < 0 ? [] : [side(rows, MOST_ROWS)];
     if (columns >= 0) along.push(side(columns, rows < 0 ? MOST_POINTS : MOST_COLUMNS));
     const fixed = this.fixed.map((index, dim) => (this.#isDrawn(dim) ? null : index));
-    const one = decoded(await variable.read({ fixed, along, signal }), variable);
+    const one = await readDecoded(variable, { fixed, along, signal });
     const first = { variable, axes: this.axes, rows, columns, read: one };
-    if (!this.other) return [first];
-    const other = this.other.variable;
-    const reason = mismatch(variable, other, [rows, columns]);
-    if (reason) throw new Error(reason);
-    const there = along.map((each) => ({ ...each, dim: other.dims.indexOf(variable.dims[each.dim]) }));
-    const request = { fixed: fixedIn(variable, other, fixed), along: there, signal };
-    const two = decoded(await other.read({ ...request, indices: one.indices }), other);
-    if (this.other.way === "difference")
-      return [{ ...first, read: { ...one, values: difference(one.values, two.values) } }];
-    const axes = await this.other.source.axesOf(other);
-    const [up, across] = [rows, columns].map((dim) => other.dims.indexOf(variable.dims[dim]));
-    return [first, { variable: other, axes, rows: up, columns: across, read: two }];
+    const drawn = { ...first, along, fixed };
+    return this.comparison.other ? this.comparison.read(drawn, signal) : [first];
   }
 
   /** Make as many panels as there are pictures. */
@@ -276,9 +224,9 @@ export class ResultView {
       this.place.append(this.panels.at(-1).element);
     }
     const titles = ["this result", "the other result"];
-    const isDifference = this.other?.way === "difference" && count === 1;
+    const { other, isDifference } = this.comparison;
     this.panels.forEach(({ caption }, number) => {
-      caption.hidden = !this.other;
+      caption.hidden = !other;
       caption.textContent = isDifference ? "this result minus the other" : titles[number];
     });
     this.place.classList.toggle("two", count > 1);
@@ -289,7 +237,7 @@ export class ResultView {
     const all = this.pictures.flatMap(({ read }) => range(read.values));
     const [low, high] = range(all);
     for (const picture of this.pictures) picture.span = high - low;
-    const isDifference = this.other?.way === "difference";
+    const { isDifference } = this.comparison;
     const most = Math.max(Math.abs(low), Math.abs(high));
     this.limits.low ??= isDifference ? -most : low;
     this.limits.high ??= isDifference ? most : high;
@@ -391,7 +339,6 @@ export class ResultView {
   }
 }
 
-const decoded = (read, { attributes }) => ({ ...read, values: decode(read.values, attributes) });
 const flipped = (at) => (Array.isArray(at) ? [1 - at[1], 1 - at[0]] : 1 - at);
 
 /** Whether two variables have the same dimensions, so that their series can be drawn together. */
