@@ -1,9 +1,9 @@
 // Datasets: what is in each, uploads that can be removed, and files that can be sent.
 
-import { call, json, told } from "./core/api.js";
+import { call, told } from "./core/api.js";
 import { announce, el } from "./core/dom.js";
 import { fetchMain, ready } from "./core/page.js";
-import { contentsView } from "./form/dataset.js";
+import { contentsView, descriptionOf } from "./form/dataset.js";
 import { sendForm } from "./form/send.js";
 
 const MOST = 24; // datasets that are described without being asked for
@@ -30,9 +30,8 @@ async function describe() {
 }
 
 async function describeOne(place) {
-  const query = new URLSearchParams({ dataset: place.dataset.dataset });
   try {
-    place.replaceChildren(contentsView(await json(`datasets/description?${query}`)));
+    place.replaceChildren(contentsView(await descriptionOf(place.dataset.dataset)));
   } catch (error) {
     place.replaceChildren(el("span", { class: "note" }, told(error)));
   }

@@ -34,11 +34,11 @@ def begun(site: Site) -> str:
 def test_a_job_that_is_submitted_by_keys_shows_progress_and_its_map(site: Site, page: Page) -> None:
     site.gate.shut()
     page.goto(f"{site.url}/ui/new")
-    page.locator("#dataset").press_sequentially("sea.zarr")
-    page.keyboard.press("Tab")
-    page.keyboard.type("x=periodic, y=edge")
-    page.keyboard.press("Tab")
-    page.keyboard.type("strength=0.2")
+    page.get_by_label("Dataset", exact=True).press_sequentially("sea.zarr")
+    expect(page.locator("#state")).to_have_text("Ready to submit.")
+    page.get_by_label("Boundary of x").press("p")
+    page.get_by_label("Boundary of y").press("e")
+    page.get_by_text("Execution", exact=True).click()
     page.get_by_label("Target").select_option("reference")
     page.keyboard.press("Control+Enter")
     expect(page.locator("#facts")).to_contain_text("running")
@@ -48,8 +48,21 @@ def test_a_job_that_is_submitted_by_keys_shows_progress_and_its_map(site: Site, 
     expect(page.locator("#facts")).to_contain_text("successful")
     expect(page.locator("canvas.result[data-ready]")).to_be_visible()
     expect(page.locator(".timeline li")).to_have_count(3)
-    expect(page.locator(".picture")).to_be_visible()
-    assert page.locator(".picture").evaluate("it => it.naturalWidth") > 0
+    job = page.url.rpartition("/")[2]
+    with Client(site.url) as client:
+        inputs = client.job(job).inputs
+    assert inputs["boundary"] == {"x": "periodic", "y": "edge"}
+    assert inputs["scalars"] == {"strength": 0.2}
+
+
+def test_the_order_of_blocks_has_the_colours_of_the_theme(site: Site, page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{site.url}/ui/jobs/{site.finished(chunks={**CHUNKS, 'time': 1})}")
+    picture = page.locator("svg.picture")
+    expect(picture).to_be_visible()
+    code = "(it, name) => getComputedStyle(it.querySelector(name)).fill"
+    assert picture.evaluate(code, "text") == "rgb(227, 237, 241)"
+    assert picture.evaluate(code, ".ground") == "rgba(0, 0, 0, 0)"
 
 
 def test_blocks_fill_the_map_as_they_finish(site: Site, page: Page) -> None:
@@ -104,7 +117,7 @@ def test_halos_of_steps_that_stay_in_memory_are_in_the_timeline(site: Site, page
     page.goto(f"{site.url}/ui/jobs/{job}")
     expect(page.locator("canvas.result[data-ready]")).to_be_visible()
     card = page.locator("section:has(h2:text-is('Workers'))")
-    expect(card.locator(".legend li")).to_have_text([re.compile("^rank 0, process ")])
+    expect(card.locator(".legend li")).to_have_text([re.compile("^worker 0: process ")])
     words = [text.split()[0] for text in card.locator(".parts li").all_inner_texts()]
     assert [word for word in words if word != "waiting"] == [
         *("reading", "halos", "computing", "writing")
@@ -241,7 +254,7 @@ def pointed(page: Page, row: int, column: int, rows: int) -> str:
     x = left + (column + 0.5) / COLUMNS * (right - left)
     y = bottom - (row + 0.5) / rows * (bottom - top)
     page.locator("canvas.result").hover(position={"x": x, "y": y})
-    return page.locator("#result .pointed").inner_text()
+    return page.locator("#result .pointed").first.inner_text()
 
 
 def test_the_map_has_the_values_of_the_result(site: Site, page: Page, done: str) -> None:
@@ -286,15 +299,15 @@ def test_land_has_a_colour_of_its_own(page: Page, site: Site, done: str) -> None
 def test_a_part_is_looked_at_closely_and_as_a_line(page: Page, site: Site, done: str) -> None:
     page.goto(f"{site.url}/ui/jobs/{done}")
     picture = page.locator("canvas.result[data-ready]")
-    note = page.locator("#result .note")
+    note = page.locator("#result .read")
     expect(note).to_contain_text(f"24 {BY} 36 read, every point is shown; 6 of 18 chunks")
     picture.press("ArrowRight")
     picture.press("+")
-    expect(note).to_contain_text(f"12 {BY} 19 read")
+    expect(note).to_contain_text(f"18 {BY} 28 read")  # with a margin to move it by
     picture.press("0")
     expect(note).to_contain_text(f"24 {BY} 36 read")
     page.get_by_role("button", name="Look closer").click()
-    expect(note).to_contain_text(f"12 {BY} 18 read")
+    expect(note).to_contain_text(f"18 {BY} 28 read")
     page.get_by_role("button", name="Show all").click()
     expect(note).to_contain_text(f"24 {BY} 36 read")
     page.get_by_label("Up").select_option("-1")

@@ -91,26 +91,104 @@ def test_a_request_is_copied_as_it_is(opened: Page, program: str) -> None:
     assert json.loads(file) == {"inputs": inputs}
 
 
-def test_pairs_are_read_as_the_command_reads_them(opened: Page) -> None:
-    code = "return module.boundaries('Boundary', given)"
-    text = "x=periodic, y.low=edge , y.high=0"
-    rules = {"x": "periodic", "y": {"low": "edge", "high": {"constant": 0}}}
-    assert in_module(opened, "core/pairs.js", code, text) == rules
-    written = in_module(opened, "core/pairs.js", "return module.written(given)", rules)
-    assert in_module(opened, "core/pairs.js", code, written) == rules
-    numbers = "return module.numbers('Scalars', given)"
-    assert in_module(opened, "core/pairs.js", numbers, "a=1, b=true,c=-2e3") == {
-        "a": 1,
-        "b": True,
-        "c": -2000,
-    }
-    for wrong, said in (
-        ("a", "Scalars must be 'name=value, name=value', got 'a'."),
-        ("a=x", "Scalars must be numbers, got 'x'."),
-        ("a=1, a=2", "Scalars has 'a' twice, expected once."),
+def test_numbers_are_read_within_their_bounds(opened: Page) -> None:
+    code = """
+      try { return module.numberOf(given[0], given[1]) } catch (fault) { return fault.message }
+    """
+    whole = {"type": "integer", "minimum": 1, "maximum": 10}
+    for text, schema, said in (
+        ("1e-3", {}, 0.001),
+        ("\N{MINUS SIGN}2.5", {}, -2.5),
+        ("7", whole, 7),
+        ("7.5", whole, "Type a whole number; got '7.5'."),
+        ("0", whole, "Type 1 or more."),
+        ("11", whole, "Type 10 or less."),
+        ("0", {"exclusiveMinimum": 0}, "Type more than 0."),
+        ("much", {}, "Type a number, such as 0.5 or 1e-3; got 'much'."),
     ):
-        caught = f"try {{ {numbers} }} catch (error) {{ return error.message }}"
-        assert in_module(opened, "core/pairs.js", caught, wrong) == said
+        assert in_module(opened, "form/controls.js", code, [text, schema]) == said
+
+
+def test_a_problem_stands_beside_the_input_that_it_speaks_of(opened: Page) -> None:
+    code = "return module.placeOf(given[0], given[1])"
+    names = ["dataset", "program", "fields", "scalars", "boundary", "steps", "until"]
+    for problem, place in (
+        ({"detail": "Input 'steps' must be at least 1, got 0."}, "steps"),
+        ({"detail": "No.", "errors": [{"location": ["boundary", "x"]}]}, "boundary"),
+        ({"detail": "Scalar 'k' needs a value."}, "scalars"),
+        ({"detail": "A boundary was given for 'q', which is no dimension."}, "boundary"),
+        ({"detail": "There is no dataset 'a'."}, "dataset"),
+        ({"detail": "Too much is waiting."}, None),
+    ):
+        assert in_module(opened, "form/places.js", code, [problem, names]) == place
+
+
+def test_a_part_that_is_shown_stays_within_its_dimension(opened: Page) -> None:
+    code = "return module[given[0]](...given[1])"
+
+    def window(function: str, *arguments: object) -> object:
+        return in_module(opened, "result/window.js", code, [function, arguments])
+
+    assert window("zoomed", [0, 100], 0.5, 0.5, 100) == [25, 75]
+    assert window("zoomed", [0, 100], 0.5, 0, 100) == [0, 50]
+    assert window("zoomed", [25, 75], 8, 0.5, 100) == [0, 100]
+    assert window("zoomed", [25, 27], 0.01, 0.5, 100) == [25, 27]
+    assert window("zoomed", [0, 1], 0.5, 0.5, 1) == [0, 1]
+    assert window("moved", [25, 75], 0.5, 100) == [50, 100]
+    assert window("moved", [25, 75], -3, 100) == [0, 50]
+    assert window("narrowed", [20, 60], [0.25, 0.5], 100) == [30, 40]
+    assert window("withMargin", [40, 60], 100) == [35, 65]
+    assert window("withMargin", [0, 100], 100) == [0, 100]
+
+
+@pytest.mark.parametrize("start", [0.0, 2.3, 12.5])
+def test_marks_of_a_part_between_cells_are_inside_it(opened: Page, start: float) -> None:
+    code = """
+      const side = { first: given, last: given + 1.9, at: (index) => 10 * index, write: String };
+      side.isRound = true;
+      const few = module.marks(side, 0, 1000, 5);
+      side.last = given + 7.4;
+      return [few, module.marks(side, 0, 1000, 5)];
+    """
+    for marks in in_module(opened, "result/marks.js", code, start):
+        assert marks
+        assert all(-500 <= position <= 1500 for position, _ in marks)
+    for position, label in marks:
+        index = float(label) / 10
+        assert position == pytest.approx((index + 0.5 - start) / 7.4 * 1000, abs=1.0)
+        assert 0 <= position <= 1000
+
+
+def test_coastlines_lie_where_longitudes_and_latitudes_are(opened: Page) -> None:
+    """On axes from 0 and from -180, that rise or fall; points of a line follow each other."""
+    code = """
+      const axis = (from, step, length) => ({
+        at: (index) => from + index * step, length, isRound: true,
+      });
+      const rows = { ...axis(given.south, given.up, given.rows), degrees: "north" };
+      const columns = { ...axis(given.west, 1, 360), degrees: "east" };
+      const context = new OffscreenCanvas(360, given.rows).getContext("2d");
+      context.stroke(module.coastOf(rows, columns));
+      const { data } = context.getImageData(0, 0, 360, given.rows);
+      const lies = ([east, north]) => {
+        const x = Math.floor((((east - given.west) % 360) + 360) % 360);
+        const y = Math.floor((north - given.south) / given.up);
+        let most = 0;
+        for (let i = -2; i <= 2; i += 1)
+          for (let j = -2; j <= 2; j += 1)
+            most = Math.max(most, data[4 * ((y + j) * 360 + ((x + i + 360) % 360)) + 3]);
+        return most > 0;
+      };
+      return [module.hasCoast(rows, columns), given.coast.map(lies), given.sea.map(lies)];
+    """
+    coast = [[18.4, -34.3], [-5.6, 36.0], [-68.3, -54.9], [130.9, -12.4]]  # capes and straits
+    sea = [[-30.0, 0.0], [80.0, -30.0], [-150.0, 40.0], [20.0, 20.0]]
+    for west, south, up in ((0.5, -89.5, 1), (-179.5, 89.5, -1)):
+        given = {"west": west, "south": south, "up": up, "rows": 180, "coast": coast, "sea": sea}
+        has, on, off = in_module(opened, "result/coast.js", code, given)
+        assert has
+        assert all(on), (west, on)
+        assert not any(off), (west, off)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.clients.web.conftest import Site
 
 VIEWS = {"": "Jobs", "new": "New job", "datasets": "Datasets", "cluster": "Cluster"}
+BESIDE = {"../": "Halocline", "../docs": "API reference"}
 FORMS = {"light": (1200, 900), "dark": (1200, 900), "phone": (360, 740)}
 
 
@@ -26,7 +27,8 @@ def test_every_view_opens(site: Site, page: Page, done: str, form: str) -> None:
     width, height = FORMS[form]
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme="dark" if form == "dark" else "light")
-    for path, title in {**VIEWS, f"jobs/{done}": f"Job {done[-8:]} stencil"}.items():
+    pages = {**VIEWS, **BESIDE, f"jobs/{done}": f"Job {done[-8:]} stencil"}
+    for path, title in pages.items():
         answer = page.goto(f"{site.url}/ui/{path}")
         assert answer is not None
         assert answer.headers["content-security-policy"] == POLICY
@@ -36,7 +38,7 @@ def test_every_view_opens(site: Site, page: Page, done: str, form: str) -> None:
         assert wide <= width, (path, wide)
     expect(page.locator("canvas.result[data-ready]")).to_be_visible()
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert back == ("rgb(17, 23, 28)" if form == "dark" else "rgb(246, 247, 248)")
+    assert back == ("rgb(12, 20, 24)" if form == "dark" else "rgb(243, 247, 248)")
 
 
 def test_the_jobs_can_be_read_without_a_script(site: Site, page: Page, done: str) -> None:
@@ -81,7 +83,7 @@ def test_a_theme_is_chosen_and_kept(site: Site, page: Page) -> None:
     button.click()
     expect(button).to_have_text("Theme: dark")
     page.goto(f"{site.url}/ui/")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 23, 28)"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(12, 20, 24)"
     button.click()
     expect(button).to_have_text("Theme: light")
     button.click()
@@ -92,7 +94,7 @@ def test_a_theme_is_chosen_and_kept(site: Site, page: Page) -> None:
 def test_keys_reach_everything_and_the_focus_is_seen(site: Site, page: Page, done: str) -> None:
     page.goto(f"{site.url}/ui/")
     reached: list[str] = []
-    for _ in range(14):
+    for _ in range(22):
         page.keyboard.press("Tab")
         focused = page.evaluate(
             "() => { const it = document.activeElement, s = getComputedStyle(it);"
@@ -109,9 +111,13 @@ def test_keys_reach_everything_and_the_focus_is_seen(site: Site, page: Page, don
 
 
 def test_every_control_has_a_name(site: Site, page: Page, done: str) -> None:
-    for path in (*VIEWS, f"jobs/{done}"):
+    for path in (*VIEWS, "new?process=sequence", "new?process=regrid", f"jobs/{done}"):
         page.goto(f"{site.url}/ui/{path}")
         expect(page.locator("#theme")).to_be_visible()
+        if path.startswith("new"):
+            expect(page.locator("#fields .field").first).to_be_visible()
+        if path == "new?process=sequence":
+            page.get_by_role("button", name="Add a stage").click()
         nameless = page.evaluate(
             "() => ['input', 'select', 'textarea', 'button', 'canvas', 'progress']"
             ".flatMap(name => [...document.querySelectorAll(name)])"

@@ -57,7 +57,12 @@ def test_a_netcdf_file_is_described(tmp_path: Path) -> None:
 def test_what_no_job_may_read_is_not_described(idle: Running, dataset: str, status: int) -> None:
     answer = idle.client.get("/datasets/description", params={"dataset": dataset})
     assert answer.status_code == status
-    assert answer.json()["hint"]
+    problem = answer.json()
+    assert problem["hint"]
+    lenient = {"Prefer": "handling=lenient"}
+    found = idle.client.get("/datasets/description", params={"dataset": dataset}, headers=lenient)
+    assert found.status_code == 200
+    assert found.json() == {"dataset": dataset, "problem": problem}
 
 
 def test_a_broken_dataset_is_a_problem(idle: Running, client_of: ClientOf, tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import JSONResponse
 
-from halocline_service.api.problems import ProblemError
-from halocline_service.api.requests.context import Here, Owner
+from halocline_service.api.problems import ProblemError, problem_body, problem_of
+from halocline_service.api.requests.context import Context, Here, Owner, base_url
 from halocline_service.api.requests.paging import Limit, Offset, counted
 from halocline_service.api.schemas import DatasetDescription, DatasetList
+from halocline_service.datasets.references import DatasetRefused
 from halocline_service.datasets.tree import is_zarr
 
 __all__ = ["router"]
@@ -25,6 +27,7 @@ router = APIRouter(tags=["Datasets"])
 
 _MOST = 1000
 _DEEPEST = 6
+_LENIENT = "handling=lenient"
 _FILES = (".nc", ".nc4", ".h5", ".hdf5")
 
 
@@ -54,11 +57,28 @@ def datasets(
     summary="Dimensions and variables of a dataset",
 )
 async def description(
+    request: Request,
     here: Here,
     owner: Owner,
     dataset: Annotated[str, Query(max_length=4096, description="As jobs name it.")],
-) -> Mapping[str, Any]:
-    """Describe a dataset that a job of yours may read, without reading its values."""
+    prefer: Annotated[str | None, Header()] = None,
+) -> Any:
+    """Describe a dataset that a job of yours may read, without reading its values.
+
+    With 'Prefer: handling=lenient', what is wrong with it is the answer, as `problem`.
+    """
+    try:
+        outcome = await _described(here, owner, dataset)
+    except (ProblemError, DatasetRefused) as error:
+        if _LENIENT not in (prefer or ""):
+            raise
+        problem = error if isinstance(error, ProblemError) else problem_of(error)
+        answer = {"dataset": dataset, "problem": problem_body(base_url(request), problem)}
+        return JSONResponse(answer, headers={"Preference-Applied": _LENIENT, "Vary": "Prefer"})
+    return {"dataset": dataset, **outcome}
+
+
+async def _described(here: Context, owner: str, dataset: str) -> Mapping[str, Any]:
     resolve = partial(here.resolver.resolve, owner=owner)
     path = await anyio.to_thread.run_sync(resolve, dataset)
     outcome = await here.checks.describe(owner, str(path), here.settings.chunk_bytes)
@@ -66,7 +86,7 @@ async def description(
         problem: dict[str, Any] = outcome["problem"]
         detail = str(problem["detail"]).replace(str(path), dataset)  # where it is kept is no matter
         raise ProblemError(**{**problem, "detail": detail})
-    return {"dataset": dataset, **outcome}
+    return outcome
 
 
 def _found(folder: Path, depth: int) -> Iterator[Path]:

@@ -122,7 +122,9 @@ def _counts(counts: Mapping[str, int], asked: Asked) -> Html:
         )
         for status in _STATES
     )
-    return element("nav", *tiles, class_="counts", id="counts", aria_label="Jobs by state")
+    return element(
+        "nav", *tiles, class_="counts", id="counts", aria_label="How many jobs there are"
+    )
 
 
 def _form(asked: Asked, processes: Sequence[str]) -> Html:

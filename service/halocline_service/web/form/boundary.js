@@ -25,6 +25,7 @@ export function boundaryControl(schema, axesOf) {
       none: isPeriodicOnly
         ? "Choose a dataset first."
         : "Nothing is read beyond the edges, or the dataset is not known yet.",
+      keepsWritten: true,
     },
   );
 }

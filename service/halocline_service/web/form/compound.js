@@ -10,14 +10,20 @@ const named = (control, title) => {
   return control;
 };
 
-/** Make rows that follow the names which `names(scope)` gives; what was written stays by name. */
-export function rowsControl(names, make, { none }) {
+/**
+ * Make rows that follow the names which `names(scope)` gives; what was written stays by name, and
+ * with `keepsWritten` is shown even where no name asks for it.
+ */
+export function rowsControl(names, make, { none, keepsWritten = false }) {
   const element = el("div", { class: "rows" });
   const rows = new Map();
   let scope = null;
   const renew = (now) => {
     scope = now;
     const wanted = names(scope);
+    const isKept = (name) => rows.get(name).isWritten && !wanted.some((each) => each.name === name);
+    if (keepsWritten)
+      wanted.push(...[...rows.keys()].filter(isKept).map((name) => ({ name, note: "" })));
     for (const { name } of wanted) if (!rows.has(name)) rows.set(name, make(name));
     for (const [name, row] of rows) row.isShown = wanted.some((each) => each.name === name);
     for (const each of wanted) rows.get(each.name).renew(scope, each);
@@ -37,11 +43,11 @@ export function rowsControl(names, make, { none }) {
       return read.length > 0 ? Object.fromEntries(read) : undefined;
     },
     write(values) {
-      for (const [name, row] of rows) row.write(values?.[name]);
-      for (const [name, value] of Object.entries(values ?? {})) {
+      for (const name of Object.keys(values ?? {}))
         if (!rows.has(name)) rows.set(name, make(name));
-        rows.get(name).isKept = true;
-        rows.get(name).write(value);
+      for (const [name, row] of rows) {
+        row.isWritten = values?.[name] !== undefined;
+        row.write(values?.[name]);
       }
       if (scope) renew(scope);
     },

@@ -1,6 +1,6 @@
 // A field that names a dataset, with those that there are, and what is in the one that is named.
 
-import { json, told } from "../core/api.js";
+import { json, Problem, told } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { size } from "../core/words.js";
 import { freshId } from "./controls.js";
@@ -74,14 +74,22 @@ async function describe(control, about, reference, isWanted) {
   about.replaceChildren();
   if (!reference) return;
   try {
-    const query = new URLSearchParams({ dataset: reference });
-    const description = await json(`datasets/description?${query}`);
+    const description = await descriptionOf(reference);
     if (!isWanted()) return;
     control.description = description;
     about.replaceChildren(contentsView(description));
   } catch (error) {
     if (isWanted()) control.problem = told(error);
   }
+}
+
+/** Ask what a dataset has. Throws what is wrong with it, which the service answers as a finding. */
+export async function descriptionOf(reference) {
+  const query = new URLSearchParams({ dataset: reference });
+  const headers = { Prefer: "handling=lenient" }; // a browser tells of each error on its console
+  const { problem, ...description } = await json(`datasets/description?${query}`, { headers });
+  if (problem) throw new Problem(problem.status, problem);
+  return description;
 }
 
 /** Show the variables of a dataset. */

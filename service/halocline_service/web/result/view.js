@@ -41,7 +41,7 @@ export class ResultView {
     this.panels = [this.#panel()];
     this.place = el("div", { class: "panels" }, this.panels[0].element);
     this.none = el("p", { class: "legend", hidden: true }, el("span", { class: "mark none" }), "no data");
-    this.note = el("p", { class: "note" });
+    this.note = el("p", { class: "note read" });
     this.series = new SeriesView();
     const closer = (factor) => this.#zoom(factor, this.panels[0].pointer.at());
     this.zooming = el("div", { class: "zoom" }, zoomButtons(closer), this.none);
