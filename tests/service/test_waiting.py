@@ -119,7 +119,12 @@ def test_a_scheduler_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_a_scheduler_knows_of_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"nthreads": 2, "memory_limit": 64, "metrics": {"memory": 16}, "resources": {}}
+    told = {
+        "nthreads": 2,
+        "memory_limit": 64,
+        "metrics": {"memory": 16, "cpu": 37.5},
+        "resources": {},
+    }
     workers = {
         "tls://a:1": told,
         "tls://b:1": told | {"resources": {"GPU": 1.0}},
@@ -142,7 +147,7 @@ def test_what_a_scheduler_knows_of_workers_is_told(monkeypatch: pytest.MonkeyPat
         ("tls://c:1", "NVIDIA H100"),
     ]
     first = {"name": "tls://a:1", "threads": 2, "device": "", "memory": 16, "memory_limit": 64}
-    assert found[0] == first
+    assert found[0] == {**first, "cpu": 37.5}
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ETIMEDOUT, errno.ESTALE])
