@@ -79,7 +79,7 @@ Feedback: TypeAlias = Annotated[
     dict[Output, Input] | None,
     Field(
         title="Feedback",
-        description="Which result is which variable of the next step.",
+        description="The variable that each result becomes in the next step.",
         max_length=64,
     ),
 ]

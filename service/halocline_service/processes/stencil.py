@@ -78,11 +78,15 @@ class SidedBoundary(Inputs):
 class Until(Inputs):
     """A job ends when a step changes an output by so little."""
 
-    field: Output
-    below: Annotated[float, Field(ge=0)]
-    change: Literal["max", "norm"] = "max"
-    check_every: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 100
-    non_finite: Literal["error", "ignore"] = "error"
+    field: Annotated[Output, Field(title="Result")]
+    below: Annotated[float, Field(title="Changes by less than", ge=0)]
+    change: Annotated[Literal["max", "norm"], Field(title="Measured as")] = "max"
+    check_every: Annotated[
+        int, Field(title="Checked every so many steps", ge=1, le=10_000_000), WHOLE
+    ] = 100
+    non_finite: Annotated[Literal["error", "ignore"], Field(title="Values that are not finite")] = (
+        "error"
+    )
 
 
 class StencilInputs(DatasetInputs):
@@ -100,7 +104,8 @@ class StencilInputs(DatasetInputs):
         dict[FieldName, Variable] | None,
         Field(
             title="Fields",
-            description="Names of variables by name of the program's fields; same names where out.",
+            description="The variable that each field of the program is; by default the one of the "
+            "same name.",
             max_length=256,
         ),
     ] = None
@@ -149,14 +154,16 @@ class StencilInputs(DatasetInputs):
         dict[Literal["I", "J", "K"], Dimension | None] | None,
         Field(
             title="Axes",
-            description="Dimensions for I, J, K, or null for none; found by CF where left out.",
+            description="The dimensions that are I, J and K, or null for none; by default found by "
+            "CF attributes and by names.",
         ),
     ] = None
     boundary: Annotated[
         dict[Dimension, _BoundaryRule | SidedBoundary] | None,
         Field(
             title="Boundary",
-            description="What lies beyond the edges, by dimension, for both or for each side.",
+            description="What lies beyond the edges of each dimension, at both ends or at each "
+            "one.",
             max_length=16,
         ),
     ] = None
@@ -164,7 +171,9 @@ class StencilInputs(DatasetInputs):
     feedback: Feedback = None
     until: Annotated[
         Until | None,
-        Field(title="Until", description="When it may end before all steps are made."),
+        Field(
+            title="Until", description="Ends the job once a result changes by less than a limit."
+        ),
     ] = None
     snapshot_every: SnapshotEvery = None
     target: Target = "auto"

@@ -90,7 +90,7 @@ def _inner(value: Any, part: str) -> Any:
     return value[int(part) if isinstance(value, list) else part]
 
 
-_BOUNDARY = "What lies beyond the edges, by dimension, for both or for each side."
+_BOUNDARY = "What lies beyond the edges of each dimension, at both ends or at each one."
 SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     ({"boundary": 5}, "Input 'boundary' must be an object, got 5.", _BOUNDARY),
     (
@@ -127,12 +127,13 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"axes": {"L": "x"}},
         "The name 'L' in input 'axes' must be 'I', 'J' or 'K'.",
-        "Dimensions for I, J, K, or null for none; found by CF where left out.",
+        "The dimensions that are I, J and K, or null for none; by default found by CF attributes "
+        "and by names.",
     ),
     (
         {"fields": {"t": ""}},
         "Input 'fields.t' must not be empty, got ''.",
-        "Names of variables by name of the program's fields; same names where out.",
+        "The variable that each field of the program is; by default the one of the same name.",
     ),
     ({"steps": 5.5}, "Input 'steps' must be a whole number, got 5.5.", "How many steps are made."),
     (

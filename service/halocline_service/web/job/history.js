@@ -108,7 +108,7 @@ export class History {
   #reach(at, progress) {
     this.progress = progress;
     this.points.push([at, progress]);
-    this.track.push([at, progress]);
+    if (progress > (this.track.at(-1)?.[1] ?? -1)) this.track.push([at, progress]);
     if (this.track.length > MOST_TRACKED) this.track = this.track.filter((_, place) => place % 2);
     while (this.points.length > 2 && at - this.points[1][0] > RECENT) this.points.shift();
   }
