@@ -25,7 +25,7 @@ def describe_dataset(path: str, largest_chunk: int) -> JsonObject:
     Values are not read, except for the coordinates of dimensions.
     """
     from halocline_engine.datasets.grids.axes import suggest_axes
-    from halocline_engine.datasets.stores.source import open_source
+    from halocline_engine.datasets.inputs.opening import open_source
 
     place = Path(path)
     try:
