@@ -81,9 +81,7 @@ class Until(Inputs):
     field: Annotated[Output, Field(title="Result")]
     below: Annotated[float, Field(title="Changes by less than", ge=0)]
     change: Annotated[Literal["max", "norm"], Field(title="Measured as")] = "max"
-    check_every: Annotated[
-        int, Field(title="Checked every so many steps", ge=1, le=10_000_000), WHOLE
-    ] = 100
+    check_every: Annotated[int, Field(title="Check every", ge=1, le=10_000_000), WHOLE] = 100
     non_finite: Annotated[Literal["error", "ignore"], Field(title="Values that are not finite")] = (
         "error"
     )

@@ -293,7 +293,7 @@ def test_a_service_that_plans_offers_a_plan(site: Site, page: Page) -> None:
 
 
 def test_names_of_users_are_shown_as_text(site: Site, page: Page) -> None:
-    """Names of datasets, long names and units of variables, errors of jobs."""
+    """Names of datasets, long names and units of variables, refusals."""
     page.goto(f"{site.url}/ui/datasets")
     expect(page.locator("#named")).to_contain_text(f"{HOSTILE}.zarr")
     expect(page.locator("#named")).to_contain_text("Ω" * 100)
@@ -301,14 +301,9 @@ def test_names_of_users_are_shown_as_text(site: Site, page: Page) -> None:
     expect(page.get_by_label("Dataset", exact=True)).to_have_value(HOSTILE)
     expect(page.locator("[data-name=dataset] .wrong")).to_contain_text(HOSTILE)
     job = site.finished(f"{HOSTILE}.zarr", steps=2, feedback={"smoothed": "t"})
-    failed = site.submit(f"{HOSTILE}.zarr", fields={"t": HOSTILE})
-    with Client(site.url) as client:
-        client.job(failed).wait(timeout=60)
     page.goto(f"{site.url}/ui/jobs/{job}")
     page.wait_for_selector("canvas.result[data-ready]")
     expect(page.get_by_label("Variable").locator("option").first).to_contain_text(HOSTILE)
-    page.goto(f"{site.url}/ui/jobs/{failed}")
-    expect(page.locator("#facts [role=alert]")).to_contain_text(HOSTILE)
     expect(page.locator("img:not(.mark-of-brand)")).to_have_count(0)
 
 

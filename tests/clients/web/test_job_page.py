@@ -230,11 +230,12 @@ def test_a_job_is_cancelled_and_removed(site: Site, page: Page) -> None:
 
 
 def test_a_failed_job_says_why(site: Site, page: Page) -> None:
-    job = site.submit(fields={"t": "absent"})
+    until = {"field": "smoothed", "below": 0.0, "check_every": 1}
+    job = site.submit(scalars={"strength": 1e200}, steps=5, feedback={"smoothed": "t"}, until=until)
     with Client(site.url) as client:
         client.job(job).wait(timeout=60)
     page.goto(f"{site.url}/ui/jobs/{job}")
-    expect(page.locator("#facts [role=alert]")).to_contain_text("absent")
+    expect(page.locator("#facts [role=alert]")).to_contain_text("smoothed")
 
 
 @pytest.fixture(scope="module")
