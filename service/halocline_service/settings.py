@@ -64,42 +64,66 @@ class _RequestLimits(BaseSettings):
     """Limits of what requests may send and keep."""
 
     result_bytes: int = Field(
-        default=1024 * _GIBIBYTE, ge=1024, description="Largest result, with its workspace."
+        default=1024 * _GIBIBYTE,
+        ge=1024,
+        description="Maximum size of a result together with its workspace, in bytes.",
     )
     result_keys: int = Field(
-        default=2_000_000, ge=1, description="Most files and folders of a result and its workspace."
+        default=2_000_000,
+        ge=1,
+        description="Maximum number of files and folders of a result together with its workspace.",
     )
     check_processes: int = Field(
         default=2,
         ge=1,
         le=64,
-        description="Processes of one API process that check requests; one owner has all but one "
-        "of them at most.",
+        description="Number of processes that check requests, for each API process. One owner may "
+        "use all but one of them.",
     )
     check_seconds: float = Field(
-        default=10.0, gt=0, description="How long a processor may be busy with one check."
+        default=10.0,
+        gt=0,
+        description="Maximum processor time of one check, in seconds.",
     )
     check_memory_bytes: int = Field(
-        default=_GIBIBYTE, ge=64 * _MEBIBYTE, description="Most memory that a check may take."
+        default=_GIBIBYTE,
+        ge=64 * _MEBIBYTE,
+        description="Maximum memory of one check, in bytes.",
     )
 
-    body_bytes: int = Field(default=_MEBIBYTE, ge=1024, description="Largest body of a request.")
+    body_bytes: int = Field(
+        default=_MEBIBYTE,
+        ge=1024,
+        description="Maximum size of a request body, in bytes.",
+    )
     upload_key_bytes: int = Field(
-        default=512 * _MEBIBYTE, ge=1024, description="Largest single object of an upload."
+        default=512 * _MEBIBYTE,
+        ge=1024,
+        description="Maximum size of one object of an upload, in bytes.",
     )
-    upload_bytes: int = Field(default=64 * _GIBIBYTE, ge=1024, description="Largest upload.")
+    upload_bytes: int = Field(
+        default=64 * _GIBIBYTE,
+        ge=1024,
+        description="Maximum size of an upload, in bytes.",
+    )
     upload_keys: int = Field(
-        default=1_000_000, ge=1, description="Most objects and folders of an upload."
+        default=1_000_000,
+        ge=1,
+        description="Maximum number of objects and folders of an upload.",
     )
-    uploads_per_owner: int = Field(default=100, ge=1)
+    uploads_per_owner: int = Field(
+        default=100, ge=1, description="Maximum number of uploads of one owner."
+    )
     upload_open_seconds: float = Field(
         default=7 * 86_400.0,
         gt=0,
-        description="How long an upload that is not completed is kept after its last object, and "
-        "one that was sent for a job which never came.",
+        description="Seconds after which an incomplete upload, or an upload without its job, is "
+        "deleted. Counted from the last object.",
     )
     chunk_bytes: int = Field(
-        default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
+        default=2 * _GIBIBYTE,
+        ge=1024,
+        description="Maximum size of a decoded chunk of a dataset, in bytes.",
     )
     download_bytes: int = Field(
         default=16 * _GIBIBYTE,
@@ -112,154 +136,202 @@ class _RequestLimits(BaseSettings):
     disk_headroom_bytes: int = Field(
         default=256 * _MEBIBYTE,
         ge=0,
-        description="Free space that must be left; jobs that compute end where there is less.",
+        description="Free disk space to keep, in bytes. Running jobs end when less is left.",
     )
 
 
-class Settings(_RequestLimits):
+class _ProcessLimits(_RequestLimits):
+    """Limits of memory and time of processes and jobs."""
+
+    worker_memory_bytes: int | None = Field(
+        default=None,
+        ge=_MEBIBYTE,
+        description="Memory above which a worker is killed and restarted, in bytes. Default: a "
+        "share of the machine's memory.",
+    )
+    process_memory_bytes: int = Field(
+        default=2 * _GIBIBYTE,
+        ge=_MEBIBYTE,
+        description="Memory above which 'up' kills and restarts the API or the scheduler, in "
+        "bytes.",
+    )
+    dispatcher_memory_bytes: int | None = Field(
+        default=None,
+        ge=_MEBIBYTE,
+        description="Memory above which 'up' kills and restarts the dispatcher, in bytes. "
+        "Default: a quarter of the machine's memory, at least 2 GiB.",
+    )
+    memory_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Maximum memory of all jobs together in one worker, in bytes. Default: the "
+        "free memory.",
+    )
+    device_memory_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Maximum memory of all jobs together on one GPU, in bytes. Default: nearly "
+        "all of it.",
+    )
+    attempt_memory_bytes: int | None = Field(
+        default=None,
+        ge=256 * _MEBIBYTE,
+        description="Maximum memory of a process that plans a job, or computes it without a "
+        "scheduler, in bytes. Default: a share of the machine's memory.",
+    )
+    planning_seconds: float = Field(
+        default=600.0,
+        gt=0,
+        description="Maximum time for planning a job, in seconds.",
+    )
+    program_size: int = Field(
+        default=64_000,
+        ge=1,
+        description="Maximum size of a compiled program, in terms. A branch counts 40 and a loop "
+        "100; compiling 1000 terms takes up to 2 s.",
+    )
+    stopping_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        description="Seconds that a dismissed job may take to stop before its process is killed.",
+    )
+
+
+class Settings(_ProcessLimits):
     """The settings of every process of the service."""
 
     model_config = SettingsConfigDict(env_prefix="HALOCLINE_", extra="ignore")
 
     data_dir: Path = Field(
         default_factory=lambda: user_data_path("halocline", appauthor=False),
-        description="Where the database, the uploads and the results live; by default a folder of"
-        " the user, on Linux '~/.local/share/halocline'.",
+        description="Folder of the database, the uploads and the results; by default a folder of"
+        " the user, on Linux `~/.local/share/halocline`.",
     )
     data_roots: _Paths = Field(
         default_factory=list[Path],
-        description="Folders whose datasets may be named by path; as PATH is written, or JSON.",
+        description="Folders whose datasets jobs may name by path, separated as in PATH or as a "
+        "JSON list.",
     )
     database_url: str | None = Field(
         default=None,
-        description="SQLAlchemy URL of SQLite or PostgreSQL ('postgresql://user:password@host/name');"
-        " SQLite under the data folder where left out.",
+        description="SQLAlchemy URL of an SQLite or PostgreSQL database, such as "
+        "'postgresql://user:password@host/name'. Default: SQLite in the data folder.",
     )
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=8000, ge=0, le=65535)
+    host: str = Field(default="127.0.0.1", description="Address on which the API listens.")
+    port: int = Field(
+        default=8000, ge=0, le=65535, description="Port of the API. 0 selects a free port."
+    )
     public_url: str | None = Field(
-        default=None, description="How users reach the API; links are made from the request if out."
+        default=None,
+        description="URL of the API as users see it. Default: taken from each request.",
     )
     auth: Literal["auto", "none", "keys"] = Field(
         default="auto",
-        description="API keys, or none; 'auto' is none on a loopback address and keys elsewhere.",
+        description="Whether requests need API keys: 'keys', 'none' or 'auto'. 'auto' requires "
+        "keys unless the host is a loopback address.",
     )
     allowed_hosts: _Words = Field(
         default_factory=list[str],
-        description="Further Host headers to answer, beside the names of this machine's loopback, "
-        "the one in the public URL, and the address that was reached.",
+        description="Further values of the Host header to accept, separated by commas. Loopback "
+        "names, the public URL and the address of the connection are always accepted.",
     )
     operators: _Words = Field(
         default_factory=list[str],
-        description="Owners whose keys are shown figures of all owners (/metrics, the web page).",
+        description="Owners whose keys may see figures of all owners, in /metrics and on the web "
+        "page.",
     )
     cors_origins: _Words = Field(
-        default_factory=list[str], description="Origins of web pages that may call the API."
+        default_factory=list[str],
+        description="Origins of web pages that may call the API.",
     )
 
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto",
-        description="One JSON object a line, or text; 'auto' is text on a terminal only.",
+        description="Format of logs: 'json' (one object per line), 'text' or 'auto'. 'auto' is "
+        "text on a terminal and JSON elsewhere.",
     )
-    access_log: bool = Field(default=False, description="Whether the API logs every request.")
+    access_log: bool = Field(
+        default=False,
+        description="Whether the API logs every request.",
+    )
 
     scheduler: str | None = Field(
         default=None,
-        description="Address of the Dask scheduler; the dispatcher computes by itself if out.",
+        description="Address of the Dask scheduler. Default: the dispatcher computes jobs itself.",
     )
     tls_identity: Path | None = Field(
         default=None,
-        description="File with the certificate and the key (PEM) by which the processes of the "
-        "cluster know each other; 'tls/cluster.pem' in the data folder where left out.",
+        description="PEM file with the certificate and key of the cluster's processes. Default: "
+        "'tls/cluster.pem' in the data folder.",
     )
     tls_trusted: Path | None = Field(
         default=None,
-        description="File with the certificates to trust; the cluster's own where left out.",
+        description="File with trusted certificates. Default: the cluster's own certificate.",
     )
     workers: int | None = Field(
-        default=None, ge=1, description="CPU workers that 'up' starts; half the cores where out."
+        default=None,
+        ge=1,
+        description="Number of CPU workers that 'up' starts. Default: half the number of cores.",
     )
     gpus: int | None = Field(
-        default=None, ge=0, description="GPU workers that 'up' starts; all that are seen where out."
+        default=None,
+        ge=0,
+        description="Number of GPU workers that 'up' starts. Default: the number of GPUs.",
     )
     concurrency: int = Field(
         default=2,
         ge=1,
         le=64,
-        description="Jobs that one dispatcher runs at once; of one owner, all but one of them.",
+        description="Number of jobs that one dispatcher runs at once. One owner may use all but "
+        "one of these slots.",
     )
 
-    worker_memory_bytes: int | None = Field(
-        default=None,
-        ge=_MEBIBYTE,
-        description="Memory at which a worker is ended; a share of the machine's where left out.",
+    lease_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="Seconds after which a running job without heartbeats is given to another "
+        "dispatcher. At least two heartbeats.",
     )
-    process_memory_bytes: int = Field(
-        default=2 * _GIBIBYTE,
-        ge=_MEBIBYTE,
-        description="Memory at which 'up' ends the API or the scheduler.",
+    heartbeat_seconds: float = Field(
+        default=10.0, gt=0, description="Interval of the heartbeats of a running job, in seconds."
     )
-    dispatcher_memory_bytes: int | None = Field(
-        default=None,
-        ge=_MEBIBYTE,
-        description="Memory at which 'up' ends the dispatcher; a quarter of the machine's where "
-        "left out, and 2 GiB at least.",
-    )
-    memory_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        description="Most memory that all jobs may take in a worker; what is free where left out.",
-    )
-    device_memory_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        description="Most memory that they may take on a GPU; nearly all of it where left out.",
-    )
-    attempt_memory_bytes: int | None = Field(
-        default=None,
-        ge=256 * _MEBIBYTE,
-        description="Most memory of a process that plans a job, or computes it without a scheduler;"
-        " a share of the machine's where left out.",
-    )
-    planning_seconds: float = Field(
-        default=600.0, gt=0, description="How long a job may be planned before it computes."
-    )
-    program_size: int = Field(
-        default=64_000,
-        ge=1,
-        description="Largest program that is compiled, in terms, of which a branch counts 40 and a"
-        " loop 100; a thousand of them hold a worker for up to 2 s.",
-    )
-    stopping_seconds: float = Field(
-        default=5.0, ge=0, description="How long a job may go on after it was dismissed."
-    )
-
-    lease_seconds: float = Field(default=30.0, gt=0)
-    heartbeat_seconds: float = Field(default=10.0, gt=0)
     poll_seconds: float = Field(
-        default=0.5, gt=0, description="How often a dispatcher looks for work and for cancelling."
+        default=0.5,
+        gt=0,
+        description="Interval at which a dispatcher looks for new and cancelled jobs, in seconds.",
     )
     retry_seconds: float = Field(
-        default=2.0, ge=0, description="Wait before the first retry; twice as long each time."
+        default=2.0,
+        ge=0,
+        description="Wait before the first retry of a job, in seconds. It doubles with each retry.",
     )
-    max_attempts: int = Field(default=3, ge=1)
+    max_attempts: int = Field(
+        default=3,
+        ge=1,
+        description="Number of crashes after which a job fails. Progress resets the count.",
+    )
     queue_per_owner: int = Field(
-        default=100, ge=1, description="Jobs of one owner that may wait or run at a time."
+        default=100,
+        ge=1,
+        description="Maximum number of unfinished jobs of one owner.",
     )
 
     connections: int = Field(
-        default=1000, ge=1, description="Most connections of one API process at a time."
+        default=1000,
+        ge=1,
+        description="Maximum number of connections to one API process.",
     )
     connections_per_address: int = Field(
         default=250,
         ge=1,
-        description="Most of one address; as many as in all behind a proxy, which is one address.",
+        description="Maximum number of connections from one address. Behind a proxy, set it to "
+        "the value of HALOCLINE_CONNECTIONS.",
     )
     patience_seconds: float = Field(
         default=20.0,
         gt=0,
-        description="How long a connection may take for a header, or to send or read nothing.",
+        description="Seconds that a connection may take to send its headers, or be idle.",
     )
 
     @field_validator("database_url")
