@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance, and the roofline picture, from committed figures.
+"""Write the tables of docs/performance and README.md, and the roofline, from committed figures.
 
     python tests/benchmarks/report.py [--check]
 
@@ -30,12 +30,17 @@ from report_kernels import (
     table,
     tuning_table,
 )
+from report_peers import beside_table
 
 __all__ = ["main", "page"]
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-PAGES = [ROOT / "docs" / "performance.md", *sorted((ROOT / "docs" / "performance").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "performance.md",
+    *sorted((ROOT / "docs" / "performance").glob("*.md")),
+]
 PICTURE = ROOT / "docs" / "images" / "roofline.png"
 Record = Mapping[str, Any]
 
@@ -241,6 +246,7 @@ def page(text: str) -> str:
         "cpu": lambda: _or_none(cpu, cpu_table),
         "scipy": lambda: _or_none(newest("scipy"), scipy_table),
         "ahead": lambda: ahead(gpu, cpu),
+        "beside": lambda: beside_table(newest),
         "blocks": lambda: _or_none(newest("blocks"), blocks_table),
         "tuning": lambda: _or_none(newest("tuning"), tuning_table),
         "solves": lambda: _or_none(newest("solves"), solves_table),
