@@ -29,14 +29,15 @@ from halocline_service.supervisor import Child, Gone, Supervisor, limit_memory
 __all__ = ["app", "keys", "main"]
 
 app = typer.Typer(
-    help="Run Halocline's service. Settings are read from HALOCLINE_* variables.",
+    help="Run the Halocline service. Settings are environment variables HALOCLINE_*, described in "
+    "docs/settings.md.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
     pretty_exceptions_enable=False,
 )
 keys = typer.Typer(
-    help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None
+    help="Create, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(keys, name="key")
 
@@ -44,16 +45,16 @@ _START_SECONDS = 90.0
 _WAIT_SECONDS = 2.0
 _SHOWN = 5
 
-_Host = Annotated[str | None, typer.Option(help="Address to bind to.")]
-_Port = Annotated[int | None, typer.Option(help="Port to bind to; 0 takes a free one.")]
+_Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+_Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 selects a free port.")]
 _DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where jobs, uploads and results live; by default a folder of the user."),
+    typer.Option(help="Folder of jobs, uploads and results; by default a folder of the user."),
 ]
 
 
 def main() -> None:
-    """Run the command; status 1 where the database or the data folder is not as it must be."""
+    """Run the command; status 1 if the database or the data folder is not usable."""
     try:
         app()
     except (ForeignFolder, IdentityError, StoreNewer) as error:
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def _settings(**given: Any) -> Settings:
-    """Read the settings; what was given on the command line goes first."""
+    """Read the settings; options of the command line override them."""
     for name in unknown_variables(os.environ):
         meant = get_close_matches(name, VARIABLES, 1, 0.8)
         if meant:
@@ -99,12 +100,12 @@ def up(
     port: _Port = None,
     data_dir: _DataDir = None,
     data_root: Annotated[
-        list[Path] | None, typer.Option(help="A folder whose datasets may be named; repeatable.")
+        list[Path] | None, typer.Option(help="Folder of datasets that jobs may read; repeatable.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="CPU workers.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPU workers; 0 for none.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of CPU workers.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="Number of GPU workers; 0 for none.")] = None,
 ) -> None:
-    """Start everything on this machine: scheduler, workers, dispatcher, API."""
+    """Start a whole service on this machine: scheduler, workers, dispatcher and API."""
     settings = _settings(
         host=host,
         port=port,
@@ -211,7 +212,7 @@ def _who(settings: Settings) -> str:
 
 @app.command()
 def api(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> None:
-    """Answer HTTP."""
+    """Run the API."""
     from halocline_service.api.checking.processes import CheckProcesses
     from halocline_service.app import create_app
     from halocline_service.serving.server import serve
@@ -230,7 +231,7 @@ def api(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> No
 
 @app.command()
 def dispatcher(data_dir: _DataDir = None) -> None:
-    """Take jobs out of the database and have them computed."""
+    """Run the dispatcher, which starts the jobs of the database."""
     settings = _settings(data_dir=data_dir)
     machine.join_cluster(settings)
     from halocline_service.dispatcher.main import run_dispatcher
@@ -242,10 +243,10 @@ def dispatcher(data_dir: _DataDir = None) -> None:
 
 @app.command()
 def scheduler(
-    host: Annotated[str, typer.Option(help="Address to bind to.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to bind to.")] = 8786,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8786,
 ) -> None:
-    """Run the Dask scheduler, for those who have the cluster's certificate."""
+    """Run the Dask scheduler, for processes with the certificate of the cluster."""
     child = _cluster(_settings(), f"tls://{_bracketed(host)}:{port}").scheduler_child()
     if child.memory is not None:
         limit_memory(child.memory)
@@ -259,11 +260,13 @@ def _bracketed(host: str) -> str:
 @app.command()
 def worker(
     scheduler: Annotated[str | None, typer.Option(help="Address of the scheduler.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to be reached at.")] = None,
-    gpu: Annotated[str | None, typer.Option(help="A GPU's index, or 'all'.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address of this worker for other machines.")
+    ] = None,
+    gpu: Annotated[str | None, typer.Option(help="Index of a GPU, or 'all'.")] = None,
     cpu: Annotated[int | None, typer.Option(help="Number of CPU workers.")] = None,
 ) -> None:
-    """Run workers: one for each GPU that is named, or some on the CPU."""
+    """Run one worker for each selected GPU, or CPU workers."""
     settings = _settings()
     address = scheduler or settings.scheduler
     if address is None:
@@ -292,7 +295,7 @@ def _devices(gpu: str | None) -> list[int]:
 
 @app.command()
 def certificate(data_dir: _DataDir = None) -> None:
-    """Make the certificate of the cluster, which all of its machines need."""
+    """Create the certificate that all machines of the cluster need."""
     file = _settings(data_dir=data_dir).identity_file
     if make_identity(file):
         typer.echo(f"Made '{file}', with its key: whoever has it can run anything here.")
@@ -304,7 +307,7 @@ def certificate(data_dir: _DataDir = None) -> None:
 def reach(
     scheduler: Annotated[str | None, typer.Option(help="Address of the scheduler.")] = None,
 ) -> None:
-    """Say whether the scheduler answers those who have the certificate; status 1 if not."""
+    """Check whether the scheduler accepts the certificate; status 1 if not."""
     settings = _settings()
     address = scheduler or settings.scheduler or "tls://127.0.0.1:8786"
     if not _cluster(settings, _secured(address)).answers():
@@ -314,7 +317,7 @@ def reach(
 
 @app.command()
 def migrate(data_dir: _DataDir = None) -> None:
-    """Make the database, or bring its schema up to date."""
+    """Create the database, or migrate its schema to this version."""
     settings = _settings(data_dir=data_dir)
     _migrate(settings)
     typer.echo("The database is up to date.")
@@ -322,7 +325,7 @@ def migrate(data_dir: _DataDir = None) -> None:
 
 @app.command()
 def adopt(data_dir: _DataDir = None) -> None:
-    """Give the data folder to the database, as after a backup of either was restored."""
+    """Assign the data folder to the database, for example after restoring a backup."""
     from halocline_service.datasets import marker
 
     settings = _settings(data_dir=data_dir)
@@ -374,7 +377,7 @@ def _migrate(settings: Settings) -> None:
 
 @app.command()
 def doctor(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> None:
-    """Look at what the service needs on this machine; status 1 where something is missing."""
+    """Check what the service needs on this machine; status 1 if something is missing."""
     from halocline_service.doctor import examine
 
     findings = examine(_settings(host=host, port=port, data_dir=data_dir))
@@ -386,7 +389,7 @@ def doctor(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) ->
 
 @app.command()
 def openapi() -> None:
-    """Print the API's document (OpenAPI 3.1)."""
+    """Print the OpenAPI 3.1 document of the API."""
     from halocline_service.document import openapi_text
 
     typer.echo(openapi_text(), nl=False)
@@ -402,9 +405,9 @@ def job_schema() -> None:
 
 @keys.command("create")
 def key_create(
-    owner: Annotated[str, typer.Option(help="Who will use it.", min=1)], data_dir: _DataDir = None
+    owner: Annotated[str, typer.Option(help="User of the key.", min=1)], data_dir: _DataDir = None
 ) -> None:
-    """Make a key and print it; it is not shown again."""
+    """Create a key and print it. It is not shown again."""
     from halocline_service.auth.keys import create
     from halocline_service.store.sql.store import open_store
 
@@ -433,7 +436,7 @@ def key_list(data_dir: _DataDir = None) -> None:
 
 @keys.command("revoke")
 def key_revoke(key_id: Annotated[str, typer.Argument()], data_dir: _DataDir = None) -> None:
-    """Make a key void."""
+    """Revoke a key."""
     from halocline_service.store.sql.store import open_store
 
     store = open_store(_settings(data_dir=data_dir).database)

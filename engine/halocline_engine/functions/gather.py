@@ -38,7 +38,7 @@ __all__ = ["IndexArguments", "gather", "scatter"]
 
 
 class IndexArguments(ExecutionArguments, total=False):
-    """Rules for indices and for what they do not name.
+    """Rules for indices, and for places without an element.
 
     Parameters
     ----------

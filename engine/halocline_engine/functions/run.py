@@ -92,19 +92,18 @@ def run(
         Inputs by the output that becomes them in the next step. The output keeps the values of the
         input where nothing is written. Fields that are updated in place need none.
     until : mapping, optional
-        When the run may end before all steps are made: ``{'field': 'v', 'change': 'max', 'below':
-        1e-6, 'check_every': 100}`` ends it when the last of 100 steps changed the output `v`, which
-        feeds an input, by at most so much anywhere; 'norm' is the square root of the sum of
-        squares. NaN that was there from the start counts for nothing; a value that was finite and
-        is not any more ends the run with a `DivergenceError`, unless ``'non_finite': 'ignore'``.
-        The result has the attributes `halocline_steps` and `halocline_change`.
+        Condition for ending the run early: ``{'field': 'v', 'change': 'max', 'below': 1e-6,
+        'check_every': 100}`` measures every 100 steps the change of the output `v` in the last
+        step, and ends the run if no point changed by more than 1e-6. 'norm' is the square root of
+        the sum of squares. Values that are NaN from the start are ignored. A value that becomes
+        infinite or NaN raises a `DivergenceError`, unless ``'non_finite': 'ignore'``. The result
+        has the attributes `halocline_steps` and `halocline_change`.
     snapshot_every : int, optional
-        Steps between two snapshots: results are kept after so many steps, and so on, and after the
-        last one. They lie along a first dimension 'step', whose coordinate says after how many.
+        Number of steps between snapshots of the result, along a first dimension 'step'. The last
+        step is kept too.
     %(execution)s
     workspace : path, optional
-        Folder that keeps each finished pass. The same job with the same workspace resumes from the
-        last one.
+        Folder of checkpoints. The same job with the same workspace continues from the newest one.
 
     Returns
     -------

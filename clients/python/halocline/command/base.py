@@ -34,23 +34,23 @@ __all__ = [
 ]
 
 app = typer.Typer(
-    help="Send jobs to a Halocline service and fetch what it computes.",
+    help="Submit jobs to a Halocline service and download results.",
     no_args_is_help=True,
     rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
     pretty_exceptions_enable=False,
 )
 
 uploads = typer.Typer(
-    help="List and delete the datasets that were sent.", no_args_is_help=True, rich_markup_mode=None
+    help="List and delete uploaded datasets.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(uploads, name="uploads")
 
 Url = Annotated[str | None, typer.Option(help="Address of the service.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Identity = Annotated[
-    str, typer.Argument(metavar="ID", help="The job's id, or how it begins or ends.")
+    str, typer.Argument(metavar="ID", help="Id of the job, or its beginning or end.")
 ]
-Limit = Annotated[int, typer.Option(min=1, help="How many, the newest first.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number, newest first.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 

@@ -32,15 +32,15 @@ def bench(
     domain: Annotated[str, typer.Option(help="Points along I, J and K.")] = "512,512,72",
     scalar: Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")] = None,
     drawn: Annotated[
-        _Words, typer.Option("--range", help="FIELD=LOW:HIGH, what a field is drawn from.")
+        _Words, typer.Option("--range", help="FIELD=LOW:HIGH, the range of random values.")
     ] = None,
     external: Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")] = None,
     dtype: Annotated[_Words, typer.Option("--dtype", help="NAME=TYPE")] = None,
-    fastest: Annotated[str, typer.Option(help="I or K, along which neighbours lie.")] = "I",
+    fastest: Annotated[str, typer.Option(help="The contiguous axis, I or K.")] = "I",
     target: Annotated[str, typer.Option(help="auto, cuda (or gpu), cpu or reference")] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Time a program here, beside what its bytes and operations allow; needs no service."""
+    """Time a program on this machine, beside the time of its memory traffic and arithmetic."""
     points = _domain(domain)
     if fastest not in _LAYOUTS:
         raise typer.BadParameter(f"Expected I or K, got '{fastest}'.", param_hint="--fastest")

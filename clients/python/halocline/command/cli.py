@@ -52,7 +52,7 @@ def _root(
         typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Send jobs to a Halocline service and fetch what it computes."""
+    """Submit jobs to a Halocline service and download results."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -25,23 +25,25 @@ _OPTIONS: dict[str, Any] = {
     "literal_precision": Annotated[
         _Words,
         typer.Option(
-            "--literal-precision", help="32 or 64 bits of the program's numbers, or int=64."
+            "--literal-precision", help="Bits of literals in the program: 32, 64, or int=64."
         ),
     ],
-    "arithmetic": Annotated[str | None, typer.Option(help="separate, or fused: a * b + c once.")],
+    "arithmetic": Annotated[
+        str | None, typer.Option(help="separate, or fused: round a * b + c once.")
+    ],
     "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z; none for no axis.")],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
-    "steps": Annotated[int | None, typer.Option(help="How many times the program runs.")],
+    "steps": Annotated[int | None, typer.Option(help="Number of steps.")],
     "snapshot_every": Annotated[int | None, typer.Option(help="Steps between snapshots.")],
     "feedback": Annotated[
-        _Words, typer.Option("--feedback", help="OUTPUT=INPUT from one step to the next.")
+        _Words, typer.Option("--feedback", help="OUTPUT=INPUT of the next step.")
     ],
     "target": Annotated[str | None, typer.Option(help="auto, cuda (or gpu), cpu or reference")],
     "mode": Annotated[str | None, typer.Option(help="auto, streamed or resident")],
-    "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE of a block.")],
+    "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE, the size of blocks.")],
     "order": Annotated[str | None, typer.Option(help="auto, row, column or zigzag")],
     "job_name": Annotated[str | None, typer.Option("--job-name", help="Name of the job.")],
-    "label": Annotated[_Words, typer.Option("--label", help="A word by which it is found.")],
+    "label": Annotated[_Words, typer.Option("--label", help="Label of the job; repeatable.")],
 }
 
 

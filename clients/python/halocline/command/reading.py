@@ -47,7 +47,7 @@ def list_jobs(
         list[str] | None, typer.Option("--label", help="Only jobs with this label.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only jobs since then: 2026-01-31, '2 days'.")
+        str | None, typer.Option(help="Only jobs created since: 2026-01-31, '2 days'.")
     ] = None,
     url: Url = None,
     as_json: Json = False,
@@ -64,7 +64,7 @@ def list_jobs(
 def show(
     identity: Identity,
     schedule: Annotated[
-        bool, typer.Option("--schedule", help="Draw in which order blocks are computed.")
+        bool, typer.Option("--schedule", help="Draw the order of the blocks.")
     ] = False,
     inputs: Annotated[
         bool, typer.Option("--inputs", help="Print the inputs, as a job file in JSON.")
@@ -72,7 +72,7 @@ def show(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Show a job's state, its inputs, or the order of its work."""
+    """Show the state of a job, its inputs, or the order of its blocks."""
     with Client(url) as client:
         job = found(client, identity)
         if inputs:
@@ -87,7 +87,7 @@ def show(
 
 @app.command()
 def cancel(identity: Identity, url: Url = None, as_json: Json = False) -> None:
-    """Dismiss a job that waits or runs; one that has ended is left as it is."""
+    """Cancel a waiting or running job. A job that has ended is not changed."""
     with Client(url) as client:
         job = found(client, identity)
         status = job.cancel()
@@ -96,7 +96,7 @@ def cancel(identity: Identity, url: Url = None, as_json: Json = False) -> None:
 
 @app.command("rm")
 def remove(identity: Identity, url: Url = None, as_json: Json = False) -> None:
-    """Remove a job with its result, dismissing it first if it has not ended."""
+    """Remove a job with its result. It is cancelled first if it has not ended."""
     with Client(url) as client:
         job = found(client, identity)
         job.remove()
@@ -106,11 +106,13 @@ def remove(identity: Identity, url: Url = None, as_json: Json = False) -> None:
 @app.command()
 def logs(
     identity: Identity,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until it has ended.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Continue until the job has ended.")
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a job has told so far."""
+    """Print the log of a job."""
     with Client(url) as client:
         job = found(client, identity)
         if follow or as_json:
@@ -139,12 +141,12 @@ def list_uploads(
 def remove_uploads(
     identities: Annotated[
         list[str],
-        typer.Argument(metavar="ID...", help="The uploads' ids, or how they begin or end."),
+        typer.Argument(metavar="ID...", help="Ids of uploads, or their beginning or end."),
     ],
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Delete uploads; one that a job reads that has not ended is kept."""
+    """Delete uploads. Those of unfinished jobs are kept."""
     with Client(url) as client:
         known = [str(document["id"]) for document in client.uploads.list()]
         for given in identities:
@@ -155,7 +157,7 @@ def remove_uploads(
 
 @app.command("open")
 def open_result(identity: Identity, url: Url = None, as_json: Json = False) -> None:
-    """Print where a finished job's result is, and how to open it."""
+    """Print the address of the result of a job, and how to open it."""
     with Client(url) as client:
         job = found(client, identity)
         address = job.result_url()
@@ -171,7 +173,7 @@ def open_result(identity: Identity, url: Url = None, as_json: Json = False) -> N
 
 @app.command()
 def wait(identity: Identity, quiet: Quiet = False, url: Url = None, as_json: Json = False) -> None:
-    """Wait until a job has ended."""
+    """Wait for the end of a job."""
     with Client(url) as client:
         job = found(client, identity)
         finish(job, None, show=not (quiet or as_json))

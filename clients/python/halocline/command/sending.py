@@ -41,7 +41,7 @@ _What = Annotated[
 ]
 _Process = Annotated[
     str | None,
-    typer.Option(help="Another process, such as 'column'; its inputs are in the '.json' file."),
+    typer.Option(help="Another process, such as 'column', with its inputs in the '.json' file."),
 ]
 _Dataset = Annotated[
     str | None,
@@ -61,7 +61,7 @@ def submit(
     process: _Process = None,
     *,
     given: Given,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
     output: Annotated[
         str | None,
         typer.Option(help="Wait, and copy the result to this new Zarr store or '.nc' file."),
@@ -70,7 +70,7 @@ def submit(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a job and print its id; with --wait or --output, see it through."""
+    """Submit a job and print its id. --wait and --output wait for its end."""
     place = output_at(output)
     with Client(url) as client:
         job, _ = _submitted(client, program, dataset, process, given)
@@ -117,7 +117,7 @@ def plan(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Plan a job without running it: halo, blocks, memory and bytes."""
+    """Print the plan of a job without running it: halo, blocks, memory and bytes."""
     with Client(url) as client:
         job, _ = _submitted(client, program, dataset, process, given, dry_run=True)
         made = job.plan()
@@ -128,7 +128,7 @@ def plan(
 @app.command()
 @with_stencil_options
 def clone(identity: Identity, *, given: Given, url: Url = None, as_json: Json = False) -> None:
-    """Submit a job again, with the inputs that are given changed, and print the new id."""
+    """Submit a job again with changed inputs, and print the new id."""
     with Client(url) as client:
         called = {"job_name": given.job_name, "labels": given.labels or None}
         job = found(client, identity).clone(**called, **given.inputs)
@@ -143,7 +143,7 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Send a dataset, which stays until it is removed, and print how jobs name it."""
+    """Upload a dataset, keep it until it is removed, and print its reference."""
     with Client(url) as client, opened_files(dataset) as opened:
         reference = client.upload(opened)
     typer.echo(json.dumps({"reference": reference}) if as_json else reference)

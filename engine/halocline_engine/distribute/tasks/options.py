@@ -33,49 +33,49 @@ _LEAST = {
 @with_answers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Limits and choices of a run; None leaves a choice to the plan.
+    """Limits and choices of a run. None leaves a choice to the plan.
 
     Parameters
     ----------
     steps_per_pass : int, optional
-        Steps that one pass over the dataset fuses, or, where blocks stay in memory, steps between
-        two exchanges of halos.
+        Number of steps in each pass over the dataset, or between two exchanges of halos if blocks
+        stay in memory.
     memory_limit : int, optional
-        Bytes that the blocks of one process may take.
+        Maximum memory of the blocks of one process, in bytes.
     device_memory_limit : int, optional
-        Bytes that the blocks of one process may take on its device.
+        Maximum memory of the blocks of one process on its device, in bytes.
     memory_fraction : float, default: 1.0
-        Fraction of the free memory that the job may take.
+        Fraction of the free memory that the job may use.
     chunk_cache : int, optional
-        Bytes of decoded chunks that a process keeps; 0 keeps none.
+        Size of the cache of decoded chunks of one process, in bytes. 0 disables it.
     order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
-        Order of the blocks of a stencil, which share decoded chunks through the cache. 'auto' takes
-        columns as wide as the memory allows.
+        Order of the blocks of a stencil. 'auto' uses columns as wide as the cache of decoded chunks
+        allows.
     threads : int, optional
-        Blocks that this process works on at a time. Products and clusters refuse it.
+        Number of blocks that this process computes at a time. Not for products and clusters.
     pipeline_depth : int, optional
-        Blocks that overlap in a pipeline through the device of a process; 0 for no pipeline.
+        Number of blocks in flight between host and device. 0 disables the pipeline.
     compressed : bool, default: True
         Whether results are compressed.
     direct_io : bool, optional
-        Whether plain files move directly between a store and a device. By default those of a
-        gigabyte and more do, if there is room.
+        Whether uncompressed files are copied directly between a store and a device. By default only
+        arrays of a gigabyte and more, if there is enough memory.
     device_decoding : bool, optional
-        Whether compressed chunks are decoded on a device, which needs nvCOMP. By default LZ4 is,
-        whose streams are checked there first. True adds Zstandard, for chunks known to be intact: a
-        corrupt one may decode to anything, or make the device unusable for this process.
+        Whether compressed chunks are decoded on the device, with nvCOMP. By default only LZ4, whose
+        streams are checked first. True adds Zstandard: use it for intact stores only, as a corrupt
+        chunk may give wrong values or make the device unusable for this process.
     checkpoint_steps : int, optional
-        Steps between two checkpoints, where blocks stay in memory and there is a workspace.
+        Number of steps between checkpoints, if blocks stay in memory and there is a workspace.
     checkpoint_seconds : float, optional
-        Seconds between two checkpoints; by default 10, or more where they are large.
+        Seconds between checkpoints. By default 10, or more for large checkpoints.
     program_size : int, optional
-        Largest program that is compiled, in terms: nodes of expressions and assignments, and 40 for
-        a branch, 100 for a loop over an interval, 10 for each array in it.
+        Maximum size of a compiled program, in terms: one for each node of an expression and each
+        assignment, 40 for a branch, 100 for a loop over an interval, 10 for each array in it.
 
     Raises
     ------
     ArgumentError
-        A number is out of range, or a switch neither True nor False.
+        A number is out of range, or a switch is not a bool.
 
     Examples
     --------
