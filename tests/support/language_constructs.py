@@ -172,10 +172,9 @@ def _downwards(e: Sample) -> Array:
 TEXT = (
     _row(
         "NAME = number; grid.NAME",
-        "constants of the module, with arithmetic and functions of `math` and `numpy` "
-        "(`HALF = np.sqrt(0.25)`), also as attributes of classes, of what is made of them "
-        "(`grid = Grid(DX=0.5)`), and of `SimpleNamespace(DX=0.5)`; an `IntEnum` or "
-        "`@gtscript.enum` is a class of them",
+        "constants of the module, with arithmetic and functions of `math` and `numpy` (`HALF = "
+        "np.sqrt(0.25)`). Attributes of classes, instances (`grid = Grid(DX=0.5)`) and "
+        "`SimpleNamespace(DX=0.5)` count too; an `IntEnum` or `@gtscript.enum` is such a class",
         Example("out = HALF * a", lambda e: 0.5 * e("a"), "HALF = 1.0 / 2.0"),
         Example("out = Grid.DX * a", lambda e: 0.25 * e("a"), "class Grid:\n    DX = 0.25"),
         Example("out = ROOT * a", lambda e: 0.5 * e("a"), "ROOT = np.sqrt(0.25)"),
@@ -193,17 +192,16 @@ TEXT = (
     ),
     _row(
         "Real = Field[np.float64]; Real = np.float64",
-        "names of types; the types of NDSL, such as `FloatFieldIJ`, are known where "
-        "they are imported. Calling a type converts: `Real(0.5)`",
+        "names of types. The types of NDSL, such as `FloatFieldIJ`, are known if they are "
+        "imported. Calling a type converts: `Real(0.5)`",
         Example("t1: Real = n\nout = t1 / Real(2)", lambda e: e("n") / 2.0, "Real = np.float64"),
     ),
     _row(
         "def function(x, y=1.0)",
-        "a function, put in place of its call: without a computation, with one `return`"
-        " as the last statement, of one or several values. It may end a last `if` whose condition"
-        " is constant. Decorators are ignored. A "
-        "parameter is the caller's variable unless the function assigns it with `=`, so"
-        " `x *= 2` changes that variable",
+        "an inlined function: no computation, and one `return` as the last statement, of one or "
+        "several values. The `return` may end a last `if` with a constant condition. Decorators "
+        "are ignored. Parameters are variables of the caller unless the function assigns them "
+        "with `=`, so `x *= 2` changes the variable of the caller",
         Example(
             "out = average(a)",
             lambda e: 0.5 * (e("a", -1) + e("a", 1)),
@@ -228,16 +226,16 @@ TEXT = (
     ),
     _row(
         "from __externals__ import NAME",
-        'anywhere in a definition: what the caller sets with `externals={"NAME": 3}`. A'
-        " number, an axis or an index of one (`gtscript.I[0]`), a function of the text or of "
-        "Python, which is read and not executed, or a class, module or mapping of such values",
+        'anywhere in a definition: a value of `externals={"NAME": 3}`. It may be a number, an '
+        "axis or an index of one (`gtscript.I[0]`), a function (read, not executed), or a "
+        "class, module or mapping of such values",
         Example("from __externals__ import FACTOR\nout = FACTOR * a", lambda e: 4.0 * e("a")),
     ),
     _row(
         "if __INLINED(N > 1):; compile_assert(N > 0)",
-        "decided when the program is compiled, as Python would: numbers may be conditions, and "
-        "comparisons chains; of the branch that is left out, only the names are checked. An "
-        "`if __INLINED` may hold computations and intervals too",
+        "decided at compile time, as in Python: numbers may be conditions, and comparisons may "
+        "be chained. In the branch that is left out, only names are checked. An `if __INLINED` "
+        "may contain computations and intervals",
         Example(
             "from __externals__ import FACTOR\n"
             "compile_assert(FACTOR > 0)\n"
@@ -300,9 +298,8 @@ COMPUTATIONS = (
     _row(
         "interval(...); interval(0, 1); interval(1, None); interval(1, -1); "
         "interval(start=0, end=2)",
-        "the levels; the end is not included, negative numbers count from the end. "
-        "Several intervals of a computation come in the order of execution, without "
-        "overlap",
+        "the levels. The end is excluded, and negative numbers count from the end. The "
+        "intervals of a computation are in the order of execution and do not overlap",
         Example(
             "with computation(PARALLEL):\n"
             "    with interval(0, -1):\n"
@@ -314,8 +311,8 @@ COMPUTATIONS = (
     ),
     _row(
         "interval(0, n)",
-        "with a scalar or a field over I and J: bounds that only the run knows. They "
-        "are absolute levels; those that the domain lacks are left out",
+        "bounds that are scalars or fields over I and J, known at run time only. They are "
+        "absolute levels; levels outside the domain are skipped",
         Example(
             "with computation(PARALLEL), interval(...):\n"
             "    out = b\n"
@@ -333,7 +330,7 @@ COMPUTATIONS = (
     ),
     _row(
         "with horizontal(region[I[0], :]):",
-        "inside an interval: points of a part of I and J only, see [below](#regions)",
+        "inside an interval: a part of the points of I and J, see [below](#regions)",
         Example(
             "out = a\n"
             "with horizontal(region[I[0], :]):\n"
@@ -351,27 +348,27 @@ COMPUTATIONS = (
 STATEMENTS = (
     _row(
         "b = expression; b += expression",
-        "an assignment to a field, or to a temporary: a name that is assigned first in "
-        "the program. A temporary has three dimensions and the type of its first "
-        "assignment, and is 0 before that",
+        "an assignment to a field, or to a temporary: a name that is first assigned in the "
+        "program. A temporary is three-dimensional, has the type of its first assignment, and "
+        "is 0 before it",
         Example("t1 = a\nt1 -= b\nout = t1", lambda e: e("a") - e("b")),
         Example("if mask:\n    t1 = a\nout = t1", lambda e: np.where(e("mask"), e("a"), 0.0)),
     ),
     _row(
         "c, d = x, y",
-        "one after the other: `b, a = a, b` does not swap",
+        "assigned in turn: `b, a = a, b` does not swap",
         Example("t1 = a\nt2 = b\nt2, t1 = t1, t2\nout = t1", lambda e: e("a")),
     ),
     _row(
         "t: np.float32 = a",
-        "a temporary with a type, which may be declared again with the same one",
+        "a temporary with a type. It may be declared again with the same type",
         Example("t1: np.float32 = a\nout = t1", lambda e: e("a").astype(np.float32)),
         Example("t1: np.int64 = a\nt1: np.int64 = a * 2\nout = t1", lambda e: np.trunc(e("a") * 2)),
     ),
     _row(
         "s: Field[IJ, np.float64] = 0.0",
-        "a temporary over I and J, assigned in FORWARD and BACKWARD: it keeps its value from level"
-        " to level",
+        "a temporary over I and J, assigned in FORWARD and BACKWARD. It keeps its value from "
+        "level to level",
         Example(
             "with computation(FORWARD), interval(...):\n"
             "    t1: Field[IJ, np.float64] = 1.0\n"
@@ -401,7 +398,7 @@ STATEMENTS = (
     ),
     _row(
         "if; elif; else",
-        "the condition is evaluated once, point by point, before both branches",
+        "the condition is evaluated once at each point, before the branches",
         Example(
             "if mask:\n    out = a\nelif a > 1.0:\n    out = b\nelse:\n    out = 3.0",
             lambda e: np.where(e("mask"), e("a"), np.where(e("a") > 1.0, e("b"), 3.0)),
@@ -410,13 +407,13 @@ STATEMENTS = (
     ),
     _row(
         "while",
-        "the body runs again, point by point, as long as the condition holds; where it does "
-        "not count to a bound, more than 100,000 turns are an error",
+        "repeats the body at each point while its condition holds. Loops without a counter are "
+        "an error after 100,000 iterations",
         Example("t1 = abs(a)\nwhile t1 > 0.25:\n    t1 *= 0.5\nout = t1", _while_halving),
     ),
     _row(
         "a[0, 0, 1] = x; a[0, 0, n] = x",
-        "in FORWARD and BACKWARD: another level of the column is assigned, where the array has it",
+        "in FORWARD and BACKWARD: assigns another level of the column, if the array has it",
         Example(
             "with computation(FORWARD), interval(...):\n"
             "    out = 0.0\n"
@@ -437,8 +434,8 @@ STATEMENTS = (
 EXPRESSIONS = (
     _row(
         "a[1, 0, -1]; a[-1]; a[0, 1]; a[I+1]; a[J-1, K+1]",
-        "a neighbour at constant offsets: along all axes of the field, along K alone, "
-        "along I and J of a field over them, or along the axes that are named",
+        "a neighbour at constant offsets: along all axes of the field, along K only, along I "
+        "and J of a field over them, or along named axes",
         Example("out = a[1, 0, -1]", lambda e: e("a", 1, 0, -1)),
         Example("out = profile[-1]", lambda e: np.broadcast_to(e("profile", k=-1), DOMAIN)),
         Example("out = surface[0, 1] + a", lambda e: e("surface", 0, 1) + e("a")),
@@ -446,8 +443,8 @@ EXPRESSIONS = (
     ),
     _row(
         "a[0, 0, n]; a.at(K=n)",
-        "another level of the column: `n` levels further, or counted from the domain's "
-        "first level; see [below](#levels-of-the-run)",
+        "another level of the column: `n` levels away, or counted from the first level of the "
+        "domain; see [below](#runtime-levels)",
         Example("out = a[0, 0, n]", lambda e: e.at("a", e.k + e("n"))),
         Example("out = a.at(K=level)", lambda e: e.at("a", e("level"))),
         Example("out = a.at(K=99)", lambda e: e.at("a", np.full(DOMAIN, 99))),
@@ -464,8 +461,8 @@ EXPRESSIONS = (
     ),
     _row(
         "v = 2.0 * w; m @ v; m.T",
-        "arithmetic of components, and products of matrices and vectors, as the whole "
-        "of an assignment to an array with data dimensions",
+        "arithmetic of all components, and products of matrices and vectors. They are the whole "
+        "right-hand side of an assignment to a field with data dimensions",
         Example(
             "t1: Field[(np.float64, (3,))] = 0\n"
             "with computation(PARALLEL), interval(...):\n"
@@ -488,7 +485,7 @@ EXPRESSIONS = (
     ),
     _row(
         "K; THIS_K",
-        "the index of the level, an int64 that is 0 on the domain's first level",
+        "the index of the level, an int64. It is 0 on the first level of the domain",
         Example("out = K * a", lambda e: e.k * e("a")),
     ),
     _row(
@@ -501,7 +498,7 @@ EXPRESSIONS = (
     ),
     _row(
         "< <= > >= == !=; and or not",
-        "comparisons, with two operands, and logic, of bool operands",
+        "comparisons of two operands, and logic of bool operands",
         Example(
             "out = 1.0 if not (a < b and n != 0 or mask) else 0.0",
             lambda e: ~((e("a") < e("b")) & (e("n") != 0) | e("mask")),
@@ -514,7 +511,7 @@ EXPRESSIONS = (
     ),
     _row(
         "abs; min; max",
-        "`min` and `max` take two arguments and pass NaN on",
+        "`min` and `max` take two arguments and propagate NaN",
         Example("out = abs(a)", lambda e: np.abs(e("a"))),
         Example(
             "out = min(a, b) + max(a, s)",
@@ -555,7 +552,7 @@ EXPRESSIONS = (
     ),
     _row(
         "floor ceil trunc round round_away_from_zero; mod",
-        "`round` goes half to even; `mod(x, y)` is `x % y`",
+        "`round` rounds half to even; `mod(x, y)` is `x % y`",
         Example(
             "out = floor(a) + 10.0 * ceil(a)", lambda e: np.floor(e("a")) + 10.0 * np.ceil(e("a"))
         ),
@@ -585,7 +582,7 @@ EXPRESSIONS = (
     ),
     _row(
         "a[near[0]]; neighbor_sum(a[near]); max_over; min_over",
-        "a point that a table names, and loops over a table's columns; see "
+        "a point given by a table, and reductions over the columns of a table; see "
         "[below](#neighbours-by-table)",
     ),
 )
@@ -598,23 +595,23 @@ TYPES = (
     ),
     _row(
         "int / int",
-        "float32, as in GT4Py, with a warning in a program of float64; write `float(n) "
-        "/ m` for more digits",
+        "float32, as in GT4Py, with a warning in programs of float64. Write `float(n) / m` for "
+        "double precision",
         Example("out = n / 3", lambda e: e("n").astype(np.float32) / np.float32(3)),
     ),
     _row(
         "sqrt(int); sin(int)",
-        "float32, with a warning in a program of float64",
+        "float32, with a warning in programs of float64",
         Example("out = sqrt(n * n)", lambda e: np.sqrt((e("n") * e("n")).astype(np.float32))),
     ),
     _row(
         "float32 * 2.0",
-        "float64, and float32 again when it is assigned to a float32 field",
+        "float64, converted to float32 when it is assigned to a float32 field",
         Example("out = small * 0.1", lambda e: e("small").astype(np.float64) * 0.1),
     ),
     _row(
         "float64 to an int field",
-        "truncated; values out of range saturate, and NaN becomes 0",
+        "truncated. Values out of range saturate, and NaN becomes 0",
         Example(
             "t1: np.int8 = a * 100\nout = t1", lambda e: np.trunc(np.clip(e("a") * 100, -128, 127))
         ),
