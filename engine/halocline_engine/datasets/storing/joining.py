@@ -120,7 +120,8 @@ class _JoinedArray(_XARRAY.backends.BackendArray):
         ]
         shape = tuple(one.stop - one.start for one in spans)
         whole = np.concatenate(parts, axis=self._axis) if parts else np.empty(shape, self.dtype)
-        inside = tuple(slice(None, None, one.step) if isinstance(one, slice) else 0 for one in key)
+        steps: list[Any] = [getattr(one, "step", 0) for one in key]
+        inside = tuple(0 if step == 0 else slice(None, None, step) for step in steps)
         return whole.astype(self.dtype, copy=False)[inside]
 
 
