@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ CLIENT: Any = hc.Client("http://localhost")
 ACCESSOR: Any = HaloclineAccessor(DATASET)
 KINDS: Any = hc.Client
 LOCAL: Any = hc.run_local
+AWAITED: Any = hc.AsyncClient("http://localhost")
 DOWNLOAD = "Download the result: job.download('r.zarr')."
 OPERATOR = "Leave it out: the operator of the service sets the limits of a job."
 
@@ -161,7 +163,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         "upload() needs the argument 'dataset'. Give it: upload(..., dataset=...).",
     ),
     (
-        lambda: asyncio.run(hc.AsyncClient("http://localhost").stencil(PROGRAM, DATASET, step=3)),  # pyright: ignore[reportCallIssue]
+        lambda: asyncio.run(AWAITED.stencil(PROGRAM, DATASET, step=3)),
         "stencil() has no argument 'step'. Did you mean 'steps'?",
     ),
     (
@@ -271,7 +273,7 @@ def test_what_does_not_import_is_not_called_missing(
 ) -> None:
     (tmp_path / "old_package.py").write_text("from xarray import no_such_name")
     (tmp_path / "older_package.py").write_text("import xarray.no_such_module")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     for name, reason in (
         ("old_package", "cannot import name 'no_such_name' from 'xarray'"),
         ("older_package", "No module named 'xarray.no_such_module'"),

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from halocline_engine.errors import ArgumentError
 from halocline_engine.interface.absent import in_a_service, in_the_library, shown
@@ -175,5 +175,5 @@ def _called(function: Callable[..., Any]) -> str:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    names = cast("str", function.__qualname__).split(".")
+    names = function.__qualname__.split(".")
     return names[-2] if names[-1] == "__init__" else names[-1]
