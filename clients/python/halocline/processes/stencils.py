@@ -24,6 +24,10 @@ from halocline_engine.language.python.sources import (
 __all__ = ["Stencils"]
 
 
+#: Arguments that are sent where they were given only: few requests have them.
+_RARE = ("literal_precision", "arithmetic", "order")
+
+
 class Stencils(Submitting):
     """Methods that submit programs."""
 
@@ -88,6 +92,9 @@ class Stencils(Submitting):
 
         """
         inputs, how = asked(self.stencil, given)
+        inputs = {
+            name: value for name, value in inputs.items() if name not in _RARE or name in given
+        }
         name = inputs["stencil_name"]
         name = None if name is None else text("stencil_name", name)
         source, used = program_and_externals(program, inputs["externals"], name)
