@@ -52,5 +52,6 @@ def test_the_blocks_of_both_pages_run(service: str, tmp_path: Path) -> None:
     chunk = (tmp_path / "chunk").read_bytes()
     assert chunk
     assert b"problems" not in chunk
-    with xr.open_dataset(tmp_path / "result.nc") as result:
+    made: Any = xr
+    with made.open_dataset(tmp_path / "result.nc") as result:
         assert result["out"].values.tolist() == [[1024.0] * 4] * 3

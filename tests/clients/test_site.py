@@ -43,8 +43,8 @@ def test_the_search_has_the_pages_for_users(
 def test_a_notebook_is_offered_below_its_title(configuration: dict[str, Any]) -> None:
     folder = SimpleNamespace(output_folder="/site/notebooks")
     env = SimpleNamespace(docname="docs/gallery/cable", mystnb_config=folder)
-    publish: Any = core.publish_doctree  # pyright: ignore[reportUnknownMemberType]
-    page = publish("A title\n=======\n\nText.\n")
+    made: Any = core
+    page = made.publish_doctree("A title\n=======\n\nText.\n")
     configuration["_with_download"](SimpleNamespace(env=env, srcdir="/site"), page)
     title, download, _ = page.children
     assert title.astext() == "A title"

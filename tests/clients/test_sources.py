@@ -356,10 +356,16 @@ def test_parameters_are_those_of_the_stencil() -> None:
     assert parameters(program_source("def f(:\n")) == ()
 
 
+def placed_error(line: int, column: int) -> NameRuleError:
+    error = NameRuleError("So.")
+    error.line, error.column = line, column
+    return error
+
+
 def test_an_error_finds_the_line_in_the_users_file() -> None:
     source = program_source(everything)
     line = next(n for n, t in enumerate(source.text.splitlines(), 1) if "return q * FACTOR" in t)
-    error = NameRuleError("So.", problem={"line": line, "column": 5})
+    error = placed_error(line, 5)
     placed = with_place(error, source)
     assert placed.file == __file__
     own = Path(__file__).read_text().splitlines()
@@ -368,14 +374,14 @@ def test_an_error_finds_the_line_in_the_users_file() -> None:
 
 
 def test_an_error_in_a_made_line_has_the_place_in_the_text() -> None:
-    error = NameRuleError("So.", problem={"line": 1, "column": 5})
+    error = placed_error(1, 5)
     assert with_place(error, program_source(everything)).place == "line 1, column 5"
 
 
 def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text("GAIN = 1.0\nHALF = x\n")
-    error = NameRuleError("So.", problem={"line": 2, "column": 8})
+    error = placed_error(2, 8)
     assert with_place(error, program_source(path)).place == f"{path}, line 2, column 8"
 
 

@@ -136,7 +136,7 @@ class Engine:
 class SmallChecks(CheckHere):
     """Checks for the small engine, to which any dataset fits."""
 
-    async def fit(self, *_: object) -> dict[str, Any]:
+    async def fit(self, *_: object, **__: object) -> dict[str, Any]:
         return {}
 
 

@@ -168,7 +168,7 @@ class Execute(BaseModel):
             )
         if isinstance(given, dict):
             return with_new_names("job", cast("dict[str, Any]", given))
-        return cast("Any", given)
+        return given
 
 
 class Check(Execute):

@@ -128,7 +128,8 @@ def test_names_are_chosen_from_the_dataset(site: Site, page: Page) -> None:
 def test_an_example_takes_the_type_of_the_data(site: Site, page: Page) -> None:
     path = site.roots / "single.zarr"
     if not path.exists():
-        write(sea().astype("float32"), path)
+        data: Any = sea()
+        write(data.astype("float32"), path)
     page.goto(f"{site.url}/ui/new?dataset=single.zarr")
     expect(page.locator("#state")).to_have_text("Ready to submit.")
     expect(page.get_by_label("Program")).to_have_value(re.compile(r"t: Field\[np\.float32\]"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.clients.web.conftest import Site
 
 _xr: Any = xr
-FEEDBACK = {"feedback": {"smoothed": "t"}}
+FEEDBACK: dict[str, Any] = {"feedback": {"smoothed": "t"}}
 FRAME = 16.0  # milliseconds of the main thread's processor time
 
 
@@ -163,7 +163,7 @@ def test_a_map_of_four_million_points_is_moved_in_time(site: Site, page: Page) -
         write(large, site.roots / "large.zarr", y=500, x=500)
     job = site.finished("large.zarr", target="cpu")
     opened(site, page, job)
-    cdp = page.context.new_cdp_session(page)
+    cdp: Any = page.context.new_cdp_session(page)
     cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def busy() -> float:

@@ -150,6 +150,7 @@ def test_marks_of_a_part_between_cells_are_inside_it(opened: Page, start: float)
       side.last = given + 7.4;
       return [few, module.marks(side, 0, 1000, 5)];
     """
+    marks: list[Any] = []
     for marks in in_module(opened, "result/marks.js", code, start):
         assert marks
         assert all(-500 <= position <= 1500 for position, _ in marks)

@@ -140,8 +140,9 @@ def test_a_check_needs_a_key_where_execution_does(idle: Running, client_of: Clie
 
 
 def test_an_outline_stands_for_a_dataset(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(idle.app.state.context.checks), "fit", CheckHere.fit)
-    outline = {
+    context: Any = idle.app.state.context
+    monkeypatch.setattr(context.checks.__class__, "fit", CheckHere.fit)
+    outline: dict[str, Any] = {
         "variables": {
             name: {"dims": dims, "shape": shape, "dtype": dtype, "attrs": {}}
             for name, dims, shape, dtype in (

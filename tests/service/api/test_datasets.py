@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import xarray as xr
@@ -91,18 +91,19 @@ def test_ones_own_uploads_only_are_described(idle: Running, client_of: ClientOf)
 def names_in(schema: Any) -> set[str]:
     match schema:
         case dict():
-            inner = (names_in(value) for value in schema.values())
-            own = {schema["x-names"]} if isinstance(schema.get("x-names"), str) else set()
-            return own.union(*inner)
+            members = cast("dict[str, Any]", schema)
+            named = members.get("x-names")
+            own = {named} if isinstance(named, str) else set[str]()
+            return own.union(*map(names_in, members.values()))
         case list():
-            return set().union(*map(names_in, schema))
+            return set[str]().union(*map(names_in, cast("list[Any]", schema)))
         case _:
             return set()
 
 
 def test_forms_know_what_a_text_is_the_name_of(idle: Running) -> None:
     """Of every process: what names a dataset, a variable or a dimension says so."""
-    expected = {
+    expected: dict[tuple[str, str], set[str]] = {
         ("stencil", "dataset"): {"dataset"},
         ("stencil", "fields"): {"field", "variable"},
         ("stencil", "feedback"): {"output", "input"},

@@ -85,7 +85,8 @@ async def _described(here: Context, owner: str, dataset: str) -> Mapping[str, An
     if "problem" in outcome:
         problem: dict[str, Any] = outcome["problem"]
         detail = str(problem["detail"]).replace(str(path), dataset)  # where it is kept is no matter
-        raise ProblemError(**{**problem, "detail": detail})
+        members: dict[str, Any] = {**problem, "detail": detail}
+        raise ProblemError(**members)
     return outcome
 
 
