@@ -78,7 +78,7 @@ def test_people_get_a_line_for_each_fact(file: str, ran: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        ((), 3, "error: Stencil 'smooth' lacks the argument 'w'."),
+        ((), 3, "error: Stencil 'smooth' lacks the input 'w'."),
         (("--domain", "9,8"), 2, "Expected I,J,K, got '9,8'."),
         (("--domain", "9,0,8"), 2, "Expected I,J,K, got '9,0,8'."),
         (("--fastest", "J"), 2, "Expected I or K, got 'J'."),

@@ -30,7 +30,7 @@ def shown(*words: str) -> str:
 def test_flags_take_no_value(command: tuple[str, ...]) -> None:
     text = shown(*command)
     assert "bool" not in text
-    assert re.search(r"^  --json +Print JSON for programs to read\.$", text, re.MULTILINE)
+    assert re.search(r"^  --json +Print JSON\.$", text, re.MULTILINE)
     url = re.search(r"^  --url <str> +Address of the service\.$", text, re.MULTILINE)
     assert bool(url) == (command != ("bench",))  # which asks no service
 
@@ -39,7 +39,7 @@ def test_the_flags_of_submit() -> None:
     lines = [line.strip() for line in shown("submit").splitlines()]
     flags = [re.split(r" {2,}", line) for line in lines if re.match(r"--(wait|quiet|help)\b", line)]
     assert flags == [
-        ["--wait", "Wait until the job has ended."],
+        ["--wait", "Wait for the end of the job."],
         ["--quiet", "Show no progress."],
         ["--help", "Show this message and exit."],
     ]
