@@ -33,7 +33,7 @@ export class UsageView {
   }
 
   #draw() {
-    const shown = plotsOf(this.history).filter(({ points }) => points.length > 1);
+    const shown = plotsOf(this.history).filter(({ points }) => points.length > 2);
     this.element.hidden = shown.length === 0;
     if (this.element.hidden) return;
     this.plots.replaceChildren(
