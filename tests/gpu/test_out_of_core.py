@@ -116,7 +116,7 @@ def test_a_device_memory_that_is_granted_is_kept_to(
     before = pool.total_bytes()
     plain, _ = smoothed(store, None, pipeline_depth=0)
     pool.free_all_blocks()
-    got, events = smoothed(store, None, pipeline_depth=3, device_memory=granted)
+    got, events = smoothed(store, None, pipeline_depth=3, device_memory_limit=granted)
     assert got["v"].identical(plain["v"])
     assert pool.total_bytes() - before <= granted
     assert isinstance(events[0], Planned)
