@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +23,19 @@ def process(module: str, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
         started.wait()
 
 
+def _wait_for(host: str, port: int, seconds: float = 60) -> None:
+    """Return when something listens: a run refuses an address at once where nothing does."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((host, port), 1).close()
+        except OSError:
+            assert time.monotonic() < end, f"nothing listens at {host}:{port}"
+            time.sleep(0.05)
+        else:
+            return
+
+
 class Cluster:
     """A scheduler and workers as processes, which end with the stack."""
 
@@ -34,6 +48,7 @@ class Cluster:
         self.scheduler = stack.enter_context(
             process("dask_scheduler", "--host", "127.0.0.1", "--port", port)
         )
+        _wait_for("127.0.0.1", int(port))
 
     def worker(self, name: str) -> subprocess.Popen[bytes]:
         options = ("--no-nanny", "--nthreads", "2", "--host", "127.0.0.1")
