@@ -135,6 +135,11 @@ def test_names_that_are_too_long(store: Path, tmp_path: Path) -> None:
     assert refused(tmp_path, source=store, output=output) == (
         f"The name of the output '{output}' is longer than 160 bytes. Choose a shorter one."
     )
+    longer = tmp_path / ("a" * 300)
+    assert refused(tmp_path, source=store, output=longer).startswith("The name of the output '")
+    assert refused(tmp_path, source=store, output=longer / "out.zarr") == (
+        f"The output's directory '{longer}' does not exist. Make it first."
+    )
     with pytest.raises(he.DatasetError, match="does not exist"):
         he.run(DOUBLED, "a" * 300, target="reference")
 

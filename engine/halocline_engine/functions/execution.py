@@ -1,5 +1,6 @@
 """Execution of a job: the arguments that all functions on datasets share."""
 
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -149,7 +150,7 @@ class Execution:
         if self.progress is not None:
             check_flags(progress=self.progress)
         options_of(self.options)
-        if self.place is not None and not self.place.exists():  # else it may be the input
+        if self.place is not None and not os.path.exists(self.place):  # else it may be the input
             check_output_path(self.place, OutputError)
 
     @property

@@ -157,7 +157,7 @@ class Resolver:
                     hint="Leave out '..' and links that lead out of the folder.",
                     reason=FORBIDDEN,
                 )
-            if resolved.exists():
+            if os.path.exists(resolved):  # `Path.exists` raises where a name is too long
                 return _existing(resolved, text)
         if _SCHEME.match(text):  # names of files may have colons
             scheme = text.partition(":")[0]
@@ -200,7 +200,7 @@ def _is_under(path: Path, root: Path) -> bool:
 
 
 def _existing(path: Path, text: str) -> Path:
-    if not path.exists():
+    if not os.path.exists(path):
         raise DatasetRefused(
             f"There is no dataset '{text}'.",
             hint="GET /datasets lists the datasets of the service.",

@@ -112,6 +112,16 @@ def test_what_is_no_reference(place: Place, reference: str, message: str) -> Non
     assert error.code == "dataset"
 
 
+@pytest.mark.parametrize("name", ["a" * 256, "é" * 128, "deep/" + "a" * 256, "a/" * 2047 + "a"])
+def test_names_too_long_for_the_file_system_are_missing(place: Place, name: str) -> None:
+    error = refused(place, name)
+    assert error.message == f"There is no dataset '{name}' under the folders that may be read."
+    assert error.reason == MISSING
+    if len(name) < 1000:  # an absolute path may have 4096 characters too
+        path = f"{place.root}/{name}"
+        assert refused(place, path).message == f"There is no dataset '{path}'."
+
+
 @pytest.mark.parametrize(
     "name",
     ["run1:out.nc", "geo.2020-01-01T00:00:00.nc", "wrfout_d01_2020-01-01_00:00:00", "x:a/b.nc"],

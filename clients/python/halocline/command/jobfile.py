@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -166,6 +167,6 @@ def _from(folder: Path, name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_from(folder, name, one) for one in cast("list[Any]", value)]
     here = folder / value if isinstance(value, str) else None
-    if here is not None and (here.exists() or glob.has_magic(value)):
+    if here is not None and (os.path.exists(here) or glob.has_magic(value)):
         return str(here)
     return value

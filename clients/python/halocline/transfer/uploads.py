@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import glob
+import os
 import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -167,7 +168,7 @@ class Reference:
                     yield dataset
             case str() | Path():
                 path = Path(given).expanduser()
-                if path.exists() or glob.has_magic(str(given)):
+                if os.path.exists(path) or glob.has_magic(str(given)):
                     with opened_files(str(given)) as dataset:
                         yield dataset
                 else:
@@ -218,7 +219,7 @@ def _paths(given: Sequence[object]) -> list[str | Path]:
 def opened_files(named: str) -> Generator[xr.Dataset]:
     """Open the file or the Zarr store of a path, or all files that a pattern names, as one."""
     path = Path(named).expanduser()
-    is_pattern = glob.has_magic(named) and not path.exists()
+    is_pattern = glob.has_magic(named) and not os.path.exists(path)
     with _opened_all(_matching(named) if is_pattern else [path]) as dataset:
         yield dataset
 
@@ -400,7 +401,7 @@ def opened(path: Path) -> xr.Dataset:
             return open_zarr(path)
         return open_stored(path)
     except (OSError, ValueError, KeyError) as error:
-        if not path.exists():
+        if not os.path.exists(path):
             raise DatasetError(
                 f"Dataset '{path}' does not exist here.",
                 hint="Look at it with 'ls', or name it as the service finds it.",

@@ -49,11 +49,11 @@ def check_output_path(output: Path, refuse: Callable[..., Exception]) -> None:
             " Zarr stores or NetCDF files.",
             hint=f"Name it '{output.stem}.zarr' or '{output.stem}.nc'.",
         )
-    if output.exists() or output.is_symlink():
+    if os.path.lexists(output):
         raise refuse(
             f"The output '{output}' exists already.", hint="Choose another place, or remove it."
         )
-    if not output.parent.is_dir():
+    if not os.path.isdir(output.parent):
         raise refuse(
             f"The output's directory '{output.parent}' does not exist.", hint="Make it first."
         )
