@@ -42,6 +42,7 @@ _CHECKS = [
 ]
 
 
+schemathesis.serializer.alias("application/x-netcdf", "application/octet-stream")
 _FOLDER = tempfile.TemporaryDirectory()
 _PATH = Path(_FOLDER.name)
 _APP = create_app(Settings(data_dir=_PATH, data_roots=[_PATH]), store=memory_store())

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xarray as xr
+from tests.service.conftest import write
 
 from halocline_service.machine import free_port
 
@@ -29,10 +31,10 @@ from halocline_service.dispatcher.attempts.attempt import InProcess, Tools
 from halocline_service.store.sql.store import open_store
 
 
-def run(program, dataset, *, output, workspace, on_event, cancelled, attempt, **_):
+def run(program, dataset, *, output, workspace, on_event, cancelled, **_):
     # Ten steps, each kept in the workspace; a later attempt goes on after the last one, and the
     # first one never gets beyond five.
-    trace = Path(workspace) / "steps"
+    trace, attempt = Path(workspace.path) / "steps", workspace.attempt
     done = len(trace.read_text().split()) if trace.exists() else 0
     for step in range(done, 10):
         if attempt == 1 and step == 5:
@@ -63,8 +65,7 @@ class Stack:
     def __init__(self, folder: Path) -> None:
         self.port = free_port("127.0.0.1")
         roots = folder / "roots"
-        (roots / "a.zarr").mkdir(parents=True)
-        (roots / "a.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+        write(xr.Dataset({"a": ("x", [0.0, 0.0])}), roots / "a.zarr")
         self.environment = {
             **os.environ,
             "HALOCLINE_DATA_DIR": str(folder / "state"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from fastapi import Request
 
 from halocline_service.api.routes import uploads
 from halocline_service.auth.keys import create
@@ -172,10 +173,11 @@ def test_a_completion_that_is_cut_off_is_made_again(
 
     row = idle.store.uploads.get(upload, owner=None)
     assert row is not None
+    request = Request({"type": "http", "app": idle.app})
     with monkeypatch.context() as patch:
         patch.setattr(uploads, step, killed)
         with pytest.raises(Killed):
-            freeze(idle.app.state.context, row)
+            freeze(request, idle.app.state.context, row)
     answer = idle.client.post(f"/uploads/{upload}/complete")
     assert answer.status_code == 200, answer.text
     assert opened(idle.client, row.digest).json()["id"] == upload

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 _H5: Any = h5py
 _PD: Any = pd
+
+
+@pytest.fixture
+def data(data: Path, tmp_path: Path) -> Path:
+    """Make a folder that may be read and that the test may write to."""
+    return shutil.copytree(data, tmp_path / "data")
 
 
 def done(service: Running, dataset: xr.Dataset | None = None, name: str = "own.zarr") -> str:

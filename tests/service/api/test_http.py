@@ -32,9 +32,13 @@ def test_head_is_answered_wherever_get_is(service: Running, result: str) -> None
     assert len(paths) > 15
     upload = service.client.post("/uploads").json()["id"]
     service.client.put(f"/uploads/{upload}.zarr/zarr.json", content=b"{}")
+    file = service.client.post("/uploads").json()["id"]
+    service.client.put(f"/uploads/{file}.nc", content=b"CDF")
     filled = {"job_id": job, "process_id": "echo", "upload_id": upload, "output": "result"}
     for path in paths:
-        place = path.replace("{key}", "zarr.json").format(**filled, code="range", key="zarr.json")
+        place = path.replace("{upload_id}.nc", f"{file}.nc").replace("{key}", "zarr.json")
+        place += "?dataset=sst.zarr" if path == "/datasets/description" else ""
+        place = place.format(**filled, code="range", key="zarr.json")
         if place.endswith(("preview.png",)):
             continue
         got, head = service.client.get(place), service.client.head(place)
