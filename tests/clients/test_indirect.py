@@ -196,7 +196,7 @@ def test_what_only_the_data_can_tell_fails_the_job(client: Client, dataset: xr.D
 def test_what_the_inputs_tell_is_refused_at_once(client: Client, dataset: xr.Dataset) -> None:
     with pytest.raises(RequestError) as caught:
         client.scatter("a.zarr", source="t", index="i", dim="c", size=-1)
-    assert caught.value.message == ("Input 'size' must be at least 0, got -1.")
+    assert caught.value.message == "Argument 'size' must be at least 0, got -1."
     sent = client.upload(dataset)
     with pytest.raises(RequestError) as caught:
         client.regrid(sent, "b.nc")

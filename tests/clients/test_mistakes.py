@@ -231,7 +231,7 @@ MISTAKES: dict[str, Mistake] = {
     "a state that is none": lambda client, _: client.jobs(status="done"),
     "a time that is none": lambda client, _: client.jobs(since="yesterday evening"),
     "a client that is closed": lambda client, _: (client.close(), client.jobs()),
-    "no such path": lambda client, _: Client(f"{client.url}/ui").jobs(),
+    "no such path": lambda client, _: Client(f"{client.url}/nowhere").jobs(),
     "no jobs": lambda client, _: client.jobs(limit=0),
     "a filter that is none": lambda client, _: client.documents(state="running"),
     "a map without a function": lambda client, _: list(client.map(_any(None), [sea()])),

@@ -197,7 +197,7 @@ def test_stores_are_read(dataset: xr.Dataset, tmp_path: Path) -> None:
         ({"source": "T"}, "The dataset has no variable 'T'."),
         (
             {"dim": "point"},
-            "Variable 't' has no dimension 'point'; it has 'time', 'cell', 'level'.",
+            "Variable 't' has no dimension 'point'. There are 'cell', 'level', 'time'.",
         ),
         ({"index": "lon"}, "The indices 'lon' must be whole numbers, got 'float64'. Convert"),
         ({"out_of_range": "nan"}, "Argument 'out_of_range' must be one of 'error', 'clip', "),
@@ -225,9 +225,11 @@ def test_wrong_arguments_of_scatter(dataset: xr.Dataset) -> None:
             he.scatter(dataset, target="cpu", **wanted)
         return str(caught.value)
 
-    assert message(size=-1) == "Argument 'size' must be a whole number from 0, got -1."
+    assert message(size=-1) == (
+        "Argument 'size' must be a whole number from 0, got -1. Write for example size=10."
+    )
     assert message(index="index") == (
-        "Variable 't' has no dimension 'point'; it has 'time', 'cell', 'level'."
+        "Variable 't' has no dimension 'point'. There are 'cell', 'level', 'time'."
     )
     assert message(dim="level") == (
         "The result 'scattered' would have the dimension 'level' twice."

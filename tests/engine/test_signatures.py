@@ -179,7 +179,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         lambda: LOCAL("regrid", dataset=DATASET, weights=DATASET, least=0.5),
         "Process 'regrid' has no input 'least': it was renamed to 'na_thres'. It has: dataset,"
         " weights, variables, skipna, na_thres, dims, target_dims, plans, target, mode, chunks,"
-        " cluster, output, on_event, cancelled, options.",
+        " cluster, output, on_event, progress, cancelled, options.",
     ),
 ]
 

@@ -291,7 +291,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "cluster": (
         {"cluster": 0},
-        "Argument 'cluster' must be a whole number from 1, got 0.",
+        "Argument 'cluster' must be a whole number from 1, got 0. Write for example cluster=10.",
     ),
 }  # fmt: skip
 

@@ -187,21 +187,34 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "tridiagonal",
             "lower",
             None,
-            "Argument 'lower' must be the name of a variable, got the NoneType None.",
+            "Argument 'lower' must be the name of a variable, got the NoneType None. Write it as text,"
+            " in quotes.",
         ),
         (
             "tridiagonal",
             "periodic",
             "no",
-            "Argument 'periodic' must be True or False, got the str 'no'.",
+            "Argument 'periodic' must be True or False, got the str 'no'. Write periodic=True, or leave"
+            " it out.",
         ),
-        ("scatter", "size", 2.5, "Argument 'size' must be a whole number from 0, got 2.5."),
-        ("scatter", "dim", "", "Argument 'dim' must be the name of a dimension, got ''."),
+        (
+            "scatter",
+            "size",
+            2.5,
+            "Argument 'size' must be a whole number from 0, got 2.5. Write for example size=10.",
+        ),
+        (
+            "scatter",
+            "dim",
+            "",
+            "Argument 'dim' must be the name of a dimension, got ''. Name one of the source.",
+        ),
         (
             "gather",
             "fill",
             "nan",
-            "Argument 'fill' must be a value of type 'float64', got the str 'nan'.",
+            "Argument 'fill' must be a value of type 'float64', got the str 'nan'. Convert it, or leave"
+            " it out.",
         ),
         (
             "gather",
@@ -227,13 +240,15 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "regrid",
             "na_thres",
             "half",
-            "Argument 'na_thres' must be a number from 0 to 1, got the str 'half'.",
+            "Argument 'na_thres' must be a number from 0 to 1, got the str 'half'. Write for example"
+            " na_thres=0.5.",
         ),
         (
             "column",
             "heights",
             3,
-            "Argument 'heights' must be the name of a variable of heights, got the int 3.",
+            "Argument 'heights' must be the name of a variable of heights, got the int 3. Write it as"
+            " text, in quotes.",
         ),
     ],
 )

@@ -104,7 +104,7 @@ _Make = Callable[..., xr.Dataset]
 )
 def test_what_has_no_place_in_a_store_is_refused(name: str) -> None:
     assert not storable(name)
-    with pytest.raises(FieldError, match="is no name of an array in a store"):
+    with pytest.raises(FieldError, match="is not a valid array name"):
         check_results([name], ())
 
 
@@ -141,8 +141,8 @@ def test_every_function_refuses_the_same_names(make: _Make, stored: bool, tmp_pa
         (
             tridiagonal,
             "t" * 240,
-            "The result cannot be named 'tttttttttttt...tttttt_status', which is no name of an"
-            " array in a store. Give a 'name' of letters, digits and underscores.",
+            "The result cannot be named 'tttttttttttt...tttttt_status' because that is not a"
+            " valid array name. Give a 'name' of letters, digits and underscores.",
         ),
         (
             gathered,
@@ -150,7 +150,12 @@ def test_every_function_refuses_the_same_names(make: _Make, stored: bool, tmp_pa
             "The result cannot be named 'p/q' because that is not a valid array name. Give a"
             " 'name' of letters, digits and underscores.",
         ),
-        (scattered, 3, "Argument 'name' must be the name of the result, got the int 3."),
+        (
+            scattered,
+            3,
+            "Argument 'name' must be the name of the result, got the int 3. Write it as text, in"
+            " quotes.",
+        ),
         (
             doubled,
             "y",

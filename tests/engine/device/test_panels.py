@@ -232,7 +232,7 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(panels, "cublas", lambda: queues)
     monkeypatch.setattr(panels, "reserve", queues.reserve)
     monkeypatch.setattr(select, "LocalPool", DevicePool)
-    monkeypatch.setattr(select, "resolve", str)
+    monkeypatch.setattr("halocline_engine.functions.execution.resolve", str)
     monkeypatch.setattr(job, "CUTS", {"cuda": CutSizes(outer=16, inner=8, unit=4)})
     yield queues
     assert all(not queue.waiting for queue in queues.all)

@@ -202,7 +202,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, contextlib.nullcontext if module is ranks else SIZE)
     monkeypatch.setattr(request, "PIECE", SIZE)
     monkeypatch.setattr("halocline_engine.distribute.solves.banded.tridiagonal_solver", solver)
-    monkeypatch.setattr(executors, "resolve", str)
+    monkeypatch.setattr("halocline_engine.functions.execution.resolve", str)
     monkeypatch.setattr(LocalPool, "device_memory", Mock(return_value=10**9))
 
 

@@ -16,7 +16,6 @@ from of_device import MachineOfDevice, OfDevice
 
 import halocline_engine as he
 from halocline_engine.datasets.untyped import variable_data
-from halocline_engine.distribute.executors import select as executors
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.jobs import execute
 from halocline_engine.distribute.solves import (
@@ -85,7 +84,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "wait_for_all", Mock())
     for module in (factor_request, execute):
         monkeypatch.setattr(module, "brought", OfDevice)
-    monkeypatch.setattr(executors, "resolve", str)
+    monkeypatch.setattr("halocline_engine.functions.execution.resolve", str)
     monkeypatch.setattr(LocalPool, "device_memory", Mock(return_value=10**9))
 
 

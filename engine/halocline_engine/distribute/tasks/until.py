@@ -9,7 +9,6 @@ from typing import Any, Literal, cast
 
 from halocline_engine.arguments import number, whole
 from halocline_engine.errors import ArgumentError
-from halocline_engine.interface.refusals import renamed_to
 
 __all__ = ["Until", "until_of"]
 
@@ -47,6 +46,8 @@ def until_of(given: object) -> Until | None:
     told = cast("Mapping[str, Any]", given)
     for name in told:
         if name not in _KNOWN:
+            from halocline_engine.interface.refusals import renamed_to
+
             raise ArgumentError(
                 f"Argument 'until' has no '{name}'{renamed_to('until', name)}.",
                 hint=f"Write for example until={_EXAMPLE}.",

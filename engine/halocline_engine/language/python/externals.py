@@ -26,7 +26,7 @@ def with_externals(
     Functions stand below the text, and ``{'function': name}`` in place of them. Objects become
     mappings of the attributes that the stencil reads. Raises SourceError where there is no text.
 
-    >>> source, values = with_externals("def f(a):\\n    a = K0\\n", {"K0": 2, "other": 1}, None)
+    >>> source, values = with_externals("def f(a):\n    a = K0\n", {"K0": 2, "other": 1}, None)
     >>> values
     {}
     """
