@@ -12,9 +12,20 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ForwardRef, Required, TypeVar, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ForwardRef,
+    Required,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+)
 
-from halocline_engine.interface.refusals import refusal, refuse_missing, unknown
+if TYPE_CHECKING:
+    from halocline_engine.errors import ArgumentError
 
 __all__ = [
     "Default",
@@ -109,10 +120,14 @@ def complete(function: Callable[..., Any], given: _Given) -> _Given:
     taken: Mapping[str, Any] = {one.name: one.default for one in cast("Any", function).unpacked}
     for name in found:
         if name not in taken:
+            from halocline_engine.interface.refusals import unknown
+
             raise unknown(function, name, found[name])
     made = {**taken, **found}
     missing = [name for name, value in made.items() if value is inspect.Parameter.empty]
     if missing:
+        from halocline_engine.interface.refusals import refuse_missing
+
         raise refuse_missing(function, missing)
     return cast("_Given", made)
 
@@ -135,7 +150,7 @@ def answering(function: _Function) -> _Function:
     if inspect.iscoroutinefunction(function):
 
         async def awaited(*args: Any, **kwargs: Any) -> Any:
-            error = refusal(function, _beside_self(function, args), kwargs)
+            error = _refusal(function, args, kwargs)
             if error is not None:
                 raise error
             return await function(*args, **kwargs)
@@ -148,7 +163,7 @@ def answering(function: _Function) -> _Function:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            error = refusal(function, _beside_self(function, args), kwargs)
+            error = _refusal(function, args, kwargs)
             if error is None:  # another call, within the function
                 raise
         raise error
@@ -165,14 +180,19 @@ def _marked(function: Any, called: Callable[..., Any]) -> Any:
 
 def _refused(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Exception:
-    error = refusal(function, _beside_self(function, args), kwargs)
+) -> ArgumentError:
+    error = _refusal(function, args, kwargs)
     assert error is not None
     return error
 
 
-def _beside_self(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return args[1:] if next(iter(inspect.signature(function).parameters), "") == "self" else args
+def _refusal(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> ArgumentError | None:
+    from halocline_engine.interface.refusals import refusal  # workers make no such call
+
+    is_method = next(iter(inspect.signature(function).parameters), "") == "self"
+    return refusal(function, args[1:] if is_method else args, kwargs)
 
 
 def with_answers(kind: _Class) -> _Class:
