@@ -187,15 +187,15 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "tridiagonal",
             "lower",
             None,
-            "Argument 'lower' must be the name of a variable, got the NoneType None. Write it as text,"
-            " in quotes.",
+            "Argument 'lower' must be the name of a variable, got the NoneType None. Write it as"
+            " text, in quotes.",
         ),
         (
             "tridiagonal",
             "periodic",
             "no",
-            "Argument 'periodic' must be True or False, got the str 'no'. Write periodic=True, or leave"
-            " it out.",
+            "Argument 'periodic' must be True or False, got the str 'no'. Write periodic=True,"
+            " or leave it out.",
         ),
         (
             "scatter",
@@ -213,8 +213,8 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "gather",
             "fill",
             "nan",
-            "Argument 'fill' must be a value of type 'float64', got the str 'nan'. Convert it, or leave"
-            " it out.",
+            "Argument 'fill' must be a value of type 'float64', got the str 'nan'. Convert it,"
+            " or leave it out.",
         ),
         (
             "gather",
@@ -240,15 +240,15 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "regrid",
             "na_thres",
             "half",
-            "Argument 'na_thres' must be a number from 0 to 1, got the str 'half'. Write for example"
-            " na_thres=0.5.",
+            "Argument 'na_thres' must be a number from 0 to 1, got the str 'half'. Write for"
+            " example na_thres=0.5.",
         ),
         (
             "column",
             "heights",
             3,
-            "Argument 'heights' must be the name of a variable of heights, got the int 3. Write it as"
-            " text, in quotes.",
+            "Argument 'heights' must be the name of a variable of heights, got the int 3. Write"
+            " it as text, in quotes.",
         ),
     ],
 )

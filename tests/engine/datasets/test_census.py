@@ -90,8 +90,8 @@ def test_blocks_are_counted_before_they_are_made() -> None:
         partition((2**40, 2**40, 1), (4,), (2, 1, 1), (4,))
     assert str(caught.value) == (
         "The 4835703278458516698824704 cells would be cut into 604462909807314587353088 blocks, "
-        "but a pass may have 1000000. Give larger 'chunks' or more 'memory_limit', or select a part of "
-        "the dataset."
+        "but a pass may have 1000000. Give larger 'chunks' or more 'memory_limit', or select a"
+        " part of the dataset."
     )
     assert len(partition((MOST_BLOCKS // 100, 1, 1), (), (1, 1, 1), ())) == MOST_BLOCKS // 100
 
