@@ -108,7 +108,8 @@ def test_the_command_writes_netcdf(
     check(files / "r.nc", sea)
     assert command(service, capsys, "submit", *words, "--output", "s.nc", "--json")[0] == 0
     check(files / "s.nc", sea)
-    identity = hc.Client(service).jobs(1)[0].id
+    with hc.Client(service) as client:
+        identity = client.jobs(1)[0].id
     assert command(service, capsys, "download", identity, "d.nc", "--quiet") == (0, "d.nc\n")
     check(files / "d.nc", sea)
     (files / "job.toml").write_text(
@@ -283,7 +284,8 @@ def test_the_command_takes_several_files(
         check(months / f"deep/{number}.nc", sea)
     code, reference = command(service, capsys, "upload", "m_*.nc")
     assert (code, reference[:7]) == (0, "upload:")
-    hc.Client(service).uploads.remove(reference.strip())
+    with hc.Client(service) as client:
+        client.uploads.remove(reference.strip())
 
 
 def test_files_that_do_not_fit_are_named(client: hc.Client, months: Path) -> None:

@@ -23,6 +23,11 @@ GOOD = f"\n{HEAD}{BODY}"
 ALONG_I = f"\n{HEAD}{BODY.replace('k * t', 'k * t[1, 0, 0]')}"
 
 
+def jobs_at(address: str) -> object:
+    with Client(address) as client:
+        return client.jobs()
+
+
 _LAMBDA: Callable[[Any], Any] = lambda x: x  # noqa: E731  which is the mistake
 
 
@@ -231,7 +236,7 @@ MISTAKES: dict[str, Mistake] = {
     "a state that is none": lambda client, _: client.jobs(status="done"),
     "a time that is none": lambda client, _: client.jobs(since="yesterday evening"),
     "a client that is closed": lambda client, _: (client.close(), client.jobs()),
-    "no such path": lambda client, _: Client(f"{client.url}/nowhere").jobs(),
+    "no such path": lambda client, _: jobs_at(f"{client.url}/nowhere"),
     "no jobs": lambda client, _: client.jobs(limit=0),
     "a filter that is none": lambda client, _: client.documents(state="running"),
     "a map without a function": lambda client, _: list(client.map(_any(None), [sea()])),

@@ -406,7 +406,8 @@ def test_submit_then_look_at_it(
     code, out, _ = command(service, capsys, "submit", *GOOD)
     identity = out.strip()
     assert (code, len(identity)) == (0, 36)
-    assert Client(service).job(identity).wait() == "successful"
+    with Client(service) as client:
+        assert client.job(identity).wait() == "successful"
     code, out, _ = command(service, capsys, "ls", "--limit", "1")
     head, row = out.splitlines()
     assert head.split() == ["id", "process", "status", "done", "created", "message"]
