@@ -29,8 +29,7 @@ from halocline_engine.datasets.decoding.pieces import read_pieces
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.census import chunk_lengths, refuse_many_chunks
 from halocline_engine.datasets.stores.netcdf import open_netcdf
-from halocline_engine.datasets.storing.opening import open_zarr
-from halocline_engine.datasets.storing.outline import ValuesNeeded
+from halocline_engine.datasets.storing.opening import ValuesNeeded, open_zarr
 from halocline_engine.datasets.storing.writing import store_values
 from halocline_engine.datasets.untyped import (
     XARRAY,

@@ -17,10 +17,14 @@ import xarray as xr
 from halocline_engine.datasets.storing.marker import Marker
 from halocline_engine.datasets.untyped import ZARR
 
-__all__ = ["open_stored", "open_zarr"]
+__all__ = ["ValuesNeeded", "open_stored", "open_zarr"]
 
 _XARRAY: Any = xr
 _NONE = Marker()
+
+
+class ValuesNeeded(Exception):
+    """Values are asked for of which only the outline is known."""
 
 
 def open_zarr(store: Any, **options: Any) -> xr.Dataset:

@@ -13,17 +13,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.storing.opening import ValuesNeeded
 from halocline_engine.errors import DatasetError
 
-__all__ = ["ValuesNeeded", "needs_values", "outline_of", "outlined", "without_values"]
+__all__ = ["needs_values", "outline_of", "outlined", "without_values"]
 
 _LONGEST = 1000  # characters of an attribute; longer ones name no axis and no grid
 _LONGEST_AXIS = 1000
 _MOST_DIMENSIONS = 32
-
-
-class ValuesNeeded(Exception):
-    """Values are asked for of which only the outline is known."""
 
 
 def needs_values(error: BaseException) -> bool:
