@@ -5,8 +5,8 @@ Raises `BoundaryError` with what there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
@@ -19,10 +19,11 @@ __all__ = [
     "UNMADE",
     "Kind",
     "MadeSides",
+    "Rules",
     "Side",
     "cells_of",
     "check_boundary",
-    "sides_of",
+    "rules_of",
     "unknown_dimension",
 ]
 
@@ -54,6 +55,19 @@ class Side:
 #: An end beyond which there is nothing.
 OPEN = Side()
 
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Both ends of a dimension: of all fields, but of those that have their own in `fields`."""
+
+    sides: tuple[Side, Side] = (OPEN, OPEN)
+    fields: Mapping[str, tuple[Side, Side]] = field(default_factory=dict[str, tuple[Side, Side]])
+
+    def sides_of(self, name: str) -> tuple[Side, Side]:
+        """Return both ends for a field."""
+        return self.fields.get(name, self.sides)
+
+
 #: For I, J and K, the kinds of both ends whose ghosts are made of cells near them; NONE elsewhere.
 MadeSides: TypeAlias = tuple[tuple[Kind, Kind], tuple[Kind, Kind], tuple[Kind, Kind]]
 #: No ghosts are made.
@@ -61,6 +75,7 @@ UNMADE: MadeSides = ((Kind.NONE, Kind.NONE), (Kind.NONE, Kind.NONE), (Kind.NONE,
 
 _WORDS = (Kind.PERIODIC, Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE, Kind.NONE)
 _EXAMPLE = "For example boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}."
+_EXAMPLE_OF_FIELDS = "For example boundary={'y': {'fields': {'h': 'edge', 'v': {'constant': 0}}}}."
 
 
 def cells_of(kind: Kind, distance: int) -> tuple[int, ...]:
@@ -84,11 +99,18 @@ def cells_of(kind: Kind, distance: int) -> tuple[int, ...]:
             return ()
 
 
-def check_boundary(boundary: Mapping[str, Any], dims: Iterable[str] | None) -> None:
-    """Refuse what is no boundary, or of a dimension beside `dims`, where these are known."""
+def check_boundary(
+    boundary: Mapping[str, Any],
+    dims: Iterable[str] | None,
+    fields: Mapping[str, Sequence[str]],
+) -> None:
+    """Refuse what is no boundary, or of a dimension beside `dims`, where these are known.
+
+    `fields` are the arguments of the program; see `rules_of`.
+    """
     known = None if dims is None else list(dims)
     for dim, spec in boundary.items():
-        sides_of(dim, spec)
+        rules_of(dim, spec, fields)
         if known is not None and dim not in known:
             raise unknown_dimension(dim, known)
 
@@ -101,33 +123,65 @@ def unknown_dimension(dim: str, known: Iterable[str]) -> BoundaryError:
     )
 
 
-def sides_of(dim: str, spec: Any) -> tuple[Side, Side]:
+def rules_of(dim: str, spec: Any, fields: Mapping[str, Sequence[str]]) -> Rules:
     """Return what lies before and after a dimension.
 
     `spec` is one of the words for both ends, {"constant": value}, or {"low": ..., "high": ...}; an
-    end that is not named is "none".
+    end that is not named is "none". The latter may have {"fields": {name: ...}} with rules of
+    single arguments of the program; `fields` says which fields each of these is.
     """
+    if not isinstance(spec, Mapping) or "fields" not in spec:
+        return Rules(_sides(dim, spec))
+    ends = dict(cast("Mapping[str, Any]", spec))
+    own = ends.pop("fields")
+    if not isinstance(own, Mapping):
+        raise BoundaryError(
+            f"The 'fields' of the boundary of '{dim}' must be a mapping, got {own!r}.",
+            hint=_EXAMPLE_OF_FIELDS,
+        )
+    sides = _sides(dim, ends)
+    several = {
+        name: _sides(dim, rule, f" for field '{name}'")
+        for name, rule in cast("Mapping[str, Any]", own).items()
+    }
+    for name, ends_of_field in several.items():
+        if name not in fields:
+            raise BoundaryError(
+                f"The boundary of '{dim}' has a rule for '{name}', which is not a field of the"
+                " program.",
+                hint=near(name, fields),
+            )
+        if Kind.PERIODIC in (sides[0].kind, ends_of_field[0].kind):
+            raise BoundaryError(
+                f"The boundary of '{dim}' must be periodic for all fields or for none, got a rule"
+                f" for '{name}'.",
+                hint=f"Write boundary={{'{dim}': 'periodic'}}.",
+            )
+    return Rules(sides, {one: ends for name, ends in several.items() for one in fields[name]})
+
+
+def _sides(dim: str, spec: Any, whose: str = "") -> tuple[Side, Side]:
     if isinstance(spec, Mapping) and "constant" not in spec:
         ends = cast("Mapping[str, Any]", spec)
         wrong = [key for key in ends if key not in ("low", "high")]
         if wrong:
             raise BoundaryError(
-                f"The boundary of '{dim}' must have 'low' and 'high', got '{wrong[0]}'.",
+                f"The boundary of '{dim}'{whose} must have 'low' and 'high', got '{wrong[0]}'.",
                 hint=_EXAMPLE,
             )
-        low, high = (_side(dim, ends.get(end, "none")) for end in ("low", "high"))
+        low, high = (_side(dim, ends.get(end, "none"), whose) for end in ("low", "high"))
     else:
-        low = high = _side(dim, spec)
+        low = high = _side(dim, spec, whose)
     if (low.kind is Kind.PERIODIC) != (high.kind is Kind.PERIODIC):
         raise BoundaryError(
-            f"The boundary of '{dim}' must be periodic at both ends, got"
+            f"The boundary of '{dim}'{whose} must be periodic at both ends, got"
             f" '{low.kind.value}' and '{high.kind.value}'.",
             hint=f"Write boundary={{'{dim}': 'periodic'}} for both ends.",
         )
     return low, high
 
 
-def _side(dim: str, spec: Any) -> Side:
+def _side(dim: str, spec: Any, whose: str) -> Side:
     if isinstance(spec, str) and spec in _WORDS:
         return Side(Kind(spec))
     if isinstance(spec, Mapping):
@@ -137,6 +191,7 @@ def _side(dim: str, spec: Any) -> Side:
             return Side(Kind.CONSTANT, value)
     words = ", ".join(f"'{word.value}'" for word in _WORDS)
     raise BoundaryError(
-        f"The boundary of '{dim}' must be one of {words} or {{'constant': number}}, got {spec!r}.",
+        f"The boundary of '{dim}'{whose} must be one of {words} or {{'constant': number}}, got"
+        f" {spec!r}.",
         hint=_EXAMPLE,
     )

@@ -14,6 +14,7 @@ from halocline_engine.ir.nodes import Field, Program, Scalar
 from halocline_engine.ir.types import Axis
 
 __all__ = [
+    "arguments_of",
     "check_axes",
     "check_feedback",
     "check_fields",
@@ -121,6 +122,16 @@ def joined_components(program: Program, feedback: Mapping[str, str]) -> dict[str
         several = ((one.field(n), other.field(n)) for n in range(math.prod(one.shape)))
         found |= {name: to for name, to in several if name in used and to in used}
     return found
+
+
+def arguments_of(program: Program) -> dict[str, list[str]]:
+    """Return the fields that each argument is: one, or the components of an array."""
+    alone = {one.name: [one.name] for one in program.fields if one.name in program.arguments}
+    wholes = {
+        one.name: [one.field(number) for number in range(math.prod(one.shape))]
+        for one in program.components
+    }
+    return alone | wholes
 
 
 def check_feedback(program: Program, feedback: Mapping[str, str]) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "OPTIONS",
     "STENCIL",
     "ConstantBoundary",
+    "FieldBoundary",
     "LiteralPrecision",
     "SidedBoundary",
     "StencilInputs",
@@ -73,6 +74,15 @@ class SidedBoundary(Inputs):
 
     low: _BoundaryRule = "none"
     high: _BoundaryRule = "none"
+
+
+class FieldBoundary(SidedBoundary):
+    """One rule for each side of a dimension, and others for some fields."""
+
+    fields: Annotated[
+        dict[FieldName, _BoundaryRule | SidedBoundary],
+        Field(default_factory=dict, description="Rules of single fields.", max_length=256),
+    ]
 
 
 class Until(Inputs):
@@ -157,7 +167,7 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     boundary: Annotated[
-        dict[Dimension, _BoundaryRule | SidedBoundary] | None,
+        dict[Dimension, _BoundaryRule | FieldBoundary] | None,
         Field(
             title="Boundary",
             description="What lies beyond the edges of each dimension, at both ends or at each "
@@ -216,6 +226,7 @@ def check_program(inputs: StencilInputs) -> None:
     from halocline_engine.analysis.boundaries import check_boundary
     from halocline_engine.analysis.dependence import check
     from halocline_engine.analysis.named import (
+        arguments_of,
         check_axes,
         check_feedback,
         check_fields,
@@ -235,7 +246,7 @@ def check_program(inputs: StencilInputs) -> None:
     check_feedback(program, joined_components(program, inputs.feedback or {}))
     check_written(program, inputs.fields or {})
     check_axes(axes)
-    check_boundary(boundary, dims_given(program, axes))
+    check_boundary(boundary, dims_given(program, axes), arguments_of(program))
 
 
 def tell_program(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -91,10 +91,10 @@ def test_bits_are_those_of_copies(case: str, order: str, emulation_folder: Path)
         expected = [array.copy(order="K") for array in arrays]
         for array, frame in zip(expected, frames, strict=True):
             fill_ghosts(array, lines, frame)
-        several = list(zip(arrays, frames, strict=True))
+        several = [(array, lines, frame) for array, frame in zip(arrays, frames, strict=True)]
         # The filler is all that is asked of an executable.
         executable: Any = filler
-        for fill in ghosts_of(executable, lines, several):
+        for fill in ghosts_of(executable, several):
             fill()
             fill()
         for array, values in zip(arrays, expected, strict=True):
@@ -187,7 +187,7 @@ def test_many_arrays_are_filled_by_several_launches(emulation_folder: Path) -> N
     frame = (Span(-1, 6), Span(0, 4), Span(0, 1))
     arrays = [drawn(frame, "float64", seed) for seed in range(13)]
     executable: Any = filler
-    (fill,) = ghosts_of(executable, lines, [(array, frame) for array in arrays])
+    (fill,) = ghosts_of(executable, [(array, lines, frame) for array in arrays])
     fill()
     for array in arrays:
         assert (array[0] == array[1]).all()
@@ -200,7 +200,7 @@ def test_arrays_without_ghosts_need_nothing(emulation_folder: Path) -> None:
     executable: Any = GhostFiller(machine, Cache(emulation_folder / "compiled"))
     lines = (Line(5, boundaries.Side(Kind.EDGE), boundaries.Side(Kind.EDGE)), Line(4), Line(1))
     inside = (Span(1, 5), Span(-2, 4), Span(0, 1))
-    assert ghosts_of(executable, lines, [(drawn(inside, "float64", 1), inside)]) == []
+    assert ghosts_of(executable, [(drawn(inside, "float64", 1), lines, inside)]) == []
     assert machine.loaded == []
 
 

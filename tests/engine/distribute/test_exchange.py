@@ -43,7 +43,7 @@ def layout_of(
         FieldUse("c", "c", axes, "float64", dims, Role.INPUT),
     )
     still: Reaches = ((0, 0), (0, 0), (0, 0))
-    return Layout(grid, uses, lines, (reach, still, reach))
+    return Layout(grid, uses, (lines,) * 3, (reach, still, reach))
 
 
 @st.composite
@@ -111,14 +111,14 @@ def test_every_cell_that_a_step_reads_comes_from_the_block_that_has_it(
             place = tuple(a - span.start for a, span in zip(at, frame, strict=True))
             outside = [
                 axis
-                for axis, (a, line) in enumerate(zip(at, layout.lines, strict=True))
+                for axis, (a, line) in enumerate(zip(at, layout.lines[0], strict=True))
                 if not 0 <= a < line.size
             ]
-            if any(not layout.lines[axis].endless for axis in outside):
+            if any(not layout.endless[axis] for axis in outside):
                 continue  # a ghost, which a rule makes before each step
             if any(axis in wrapped for axis in outside):
                 continue  # filled from the block's own cells
-            index = tuple(a % line.size for a, line in zip(at, layout.lines, strict=True))
+            index = tuple(a % line.size for a, line in zip(at, layout.lines[0], strict=True))
             assert found[place] == values[index]
 
 
@@ -181,7 +181,7 @@ def test_fields_that_a_single_step_reads_in_place_are_not_sent() -> None:
     star: Reaches = ((-1, 1), (-1, 1), (0, 0))
     still: Reaches = ((0, 0), (0, 0), (0, 0))
     lines = (Line(6), Line(8), Line(1))
-    layout = Layout(grid, uses, lines, (star, still, still, still))
+    layout = Layout(grid, uses, (lines,) * 4, (star, still, still, still))
     blocks = partition((6, 8, 1), (), (6, 4, 1), ())
     fields = [
         {

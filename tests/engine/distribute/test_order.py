@@ -56,7 +56,7 @@ def layout_of(sizes: dict[str, int], chunks: dict[str, int]) -> Layout:
     match = match_fields(compiled.program, compiled.facts, dataset, {}, {}, None)
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
     i, j, k = (Line(size) for size in match.grid.sizes)
-    return Layout(match.grid, match.uses, (i, j, k), reaches)
+    return Layout(match.grid, match.uses, ((i, j, k),) * len(match.uses), reaches)
 
 
 def blocks_of(layout: Layout, i: int, j: int) -> tuple[Block, ...]:
@@ -328,7 +328,7 @@ def test_an_unknown_order_is_refused(order: Any) -> None:
 def test_what_blocks_touch_is_what_their_geometry_says(side: Side) -> None:
     layout = layout_of({"time": 2, "z": 3, "y": 9, "x": 11}, CHUNKS)
     i, j, k = (Line(size, side, side) for size in layout.grid.sizes)
-    layout = replace(layout, lines=(i, j, k))
+    layout = replace(layout, lines=((i, j, k),) * len(layout.uses))
     use = layout.uses[0]
     stored = stored_variables(layout.uses, layout.grid, {"inp": "inp"})["inp"]
     for steps, width in itertools.product((1, 3), (1, 4)):

@@ -44,7 +44,7 @@ def demand(
         dataset["inp"].encoding["chunks"] = tuple(chunks.get(dim, sizes[dim]) for dim in sizes)
     match = match_fields(compiled.program, compiled.facts, dataset, {}, {"out": "inp"}, None)
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
-    lines = lines_of(boundary or {}, match.grid, match.uses, reaches)
+    lines = lines_of(boundary or {}, match.grid, match.uses, reaches, {})
     plain = Demand(
         layout=Layout(match.grid, match.uses, lines, reaches),
         temporaries=(),
@@ -193,7 +193,7 @@ def test_what_a_step_reads_was_right_before(kind: Kind) -> None:
     """All that a step reads, and all that its ghosts are made of, is valid after the one before."""
     wanted = demand({"y": 9, "x": 11})
     line = Line(11, Side(kind), Side(kind))
-    layout = replace(wanted.layout, lines=(line, *wanted.layout.lines[1:]))
+    layout = replace(wanted.layout, lines=tuple((line, *o[1:]) for o in wanted.layout.lines))
     for start, steps in itertools.product(range(0, 11, 2), (1, 2, 5)):
         block = Block(0, (Span(start, min(11, start + 2)), Span(0, 9), Span(0, 1)), ())
         cells = geometry(layout, block, steps)

@@ -117,11 +117,12 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"boundary": {"x": {"ConstantBoundary": 5}}},
         "Input 'boundary.x.ConstantBoundary' is unknown.",
-        "There are constant, low, high.",
+        "There are constant, low, high, fields.",
     ),
     (
         {"boundary": {"x": {"constant": 1, "low": "edge"}}},
-        "Input 'boundary.x' takes 'constant', or 'low' and 'high', but got 'constant' and 'low'.",
+        "Input 'boundary.x' takes 'constant', or 'low', 'high' and 'fields', but got 'constant' and"
+        " 'low'.",
         "Leave one out.",
     ),
     (

@@ -13,7 +13,10 @@ import typer
 __all__ = ["Given", "boundaries", "join", "numbers", "pairs", "precision", "with_stencil_options"]
 
 _Words = list[str] | None
-_BOUNDARY = "DIM=KIND or DIM.low=KIND: periodic, edge, reflect, extrapolate, none or a number."
+_BOUNDARY = (
+    "DIM=KIND, DIM.low=KIND or DIM.fields.FIELD=KIND: periodic, edge, reflect, extrapolate, none or"
+    " a number."
+)
 _OPTIONS: dict[str, Any] = {
     "stencil_name": Annotated[
         str | None, typer.Option(help="Which stencil of the file, if it has several.")
@@ -163,21 +166,37 @@ def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] 
 def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:
     """Read `DIM=KIND`, `DIM.low=KIND` and `DIM.high=KIND`; a number is a constant.
 
+    `DIM.fields.FIELD=KIND`, with an end or without one, is the rule of a field.
+
     >>> boundaries("--boundary", ["x=periodic", "y.low=edge", "y.high=0"])
     {'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0.0}}}
+    >>> boundaries("--boundary", ["y=edge", "y.fields.v=0"])
+    {'y': {'low': 'edge', 'high': 'edge', 'fields': {'v': {'constant': 0.0}}}}
     """
     found: dict[str, Any] = {}
+    own: dict[str, dict[str, Any]] = {}
     for name, text in pairs(option, words).items():
         kind = _kind(option, text)
-        dim, dot, side = name.rpartition(".")
-        if dot and side in ("low", "high"):
-            sides = found.setdefault(dim, {})
-            if not isinstance(sides, dict):
-                raise typer.BadParameter(f"'{dim}' is given twice.", param_hint=option)
-            sides[side] = kind
-        else:
-            found[name] = kind
+        dim, of_field, field = name.partition(".fields.")
+        into = own.setdefault(dim, {}) if of_field else found
+        _put(into, field if of_field else name, kind, option)
+    for dim, fields in own.items():
+        rule = found.get(dim, {})
+        alike = isinstance(rule, str) or "constant" in rule
+        sides: dict[str, Any] = {"low": rule, "high": rule} if alike else rule
+        found[dim] = {**sides, "fields": fields}
     return found
+
+
+def _put(found: dict[str, Any], name: str, kind: Any, option: str) -> None:
+    whole, dot, side = name.rpartition(".")
+    if not (dot and side in ("low", "high")):
+        found[name] = kind
+        return
+    sides = found.setdefault(whole, {})
+    if not isinstance(sides, dict):
+        raise typer.BadParameter(f"'{whole}' is given twice.", param_hint=option)
+    sides[side] = kind
 
 
 def _kind(option: str, text: str) -> Any:

@@ -67,7 +67,8 @@ class Stencils(Submitting):
             from the coordinates.
         boundary : mapping of str to str or mapping, optional
             What lies beyond the ends of a dimension: 'edge', 'reflect', 'extrapolate', 'periodic',
-            'none' or ``{'constant': value}``, for both ends or as ``{'low': ..., 'high': ...}``.
+            'none' or ``{'constant': value}``, for both ends or as ``{'low': ..., 'high': ...}``;
+            with ``'fields': {name: rule}`` there, the rules of single fields.
         steps : int, default: 1
             Number of times the program is run.
         feedback : mapping of str to str, optional

@@ -39,21 +39,22 @@ def ghost_fills(
 
 def ghosts_of(
     executable: Executable | None,
-    lines: tuple[Line, ...],
-    several: Sequence[tuple[Array, tuple[Span, ...]]],
+    several: Sequence[tuple[Array, tuple[Line, ...], tuple[Span, ...]]],
 ) -> list[Callable[[], None]]:
-    """Return what fills the ghosts of arrays, each with its frame, from what they hold by then.
+    """Return what fills the ghosts of arrays from what they hold by then.
 
-    The executable does so at once, if it can; None copies slices, which needs no code.
+    Each has its axes and its frame. The executable fills those with the same rules at once, if it
+    can; None copies slices, which needs no code.
     """
-    outside = [one for one in several if _reaches_out(lines, one[1])]
-    if not outside:
-        return []
-    if isinstance(executable, Filling):
-        found = executable.filling(_ends(lines), [_framed(lines, *one) for one in outside])
-        if found is not None:
-            return [found]
-    return [fill for array, frames in outside for fill in ghost_fills(array, lines, frames)]
+    alike: dict[ghosts.Ends, list[Framed]] = {}
+    for array, lines, frames in several:
+        if _reaches_out(lines, frames):
+            alike.setdefault(_ends(lines), []).append(_framed(lines, array, frames))
+    fills: list[Callable[[], None]] = []
+    for ends, framed in alike.items():
+        at_once = executable.filling(ends, framed) if isinstance(executable, Filling) else None
+        fills += [at_once] if at_once else [fill for one in framed for fill in copies(one, ends)]
+    return fills
 
 
 def _reaches_out(lines: tuple[Line, ...], frames: tuple[Span, ...]) -> bool:

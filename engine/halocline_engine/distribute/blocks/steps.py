@@ -83,7 +83,7 @@ class BlockFields:
             self.executable.memory.upload(values, into)
         use = next(use for use in self.layout.uses if use.name == name)
         if use.role is Role.INPUT:
-            fill_ghosts(array, self.layout.lines, frame)
+            fill_ghosts(array, self.layout.lines_of(name), frame)
 
     def download(self, array: Array, name: str) -> NDArray[Any]:
         """Return the block's own cells out of an array that holds a field's frame."""
@@ -245,10 +245,11 @@ class BlockSteps:
         if not isinstance(executable, Placed):
             return executable
         i, j, k = (span.start for span in domain)
-        lines = self._layout.lines
-        ni, nj, nk = (line.size for line in lines)
-        around_i, around_j, around_k = (line.low.kind in _AROUND for line in lines)
-        return executable.placed((i, j, k), (ni, nj, nk), (around_i, around_j, around_k))
+        around_i, around_j, around_k = (
+            any(lines[at].low.kind in _AROUND for lines in self._layout.lines) for at in range(3)
+        )
+        sizes = self._layout.grid.sizes
+        return executable.placed((i, j, k), sizes, (around_i, around_j, around_k))
 
     def _turn(self) -> None:
         """Give each input that is fed the array of its output, and the other way round."""
@@ -303,9 +304,12 @@ class BlockSteps:
         found = self._fills.get(key)
         if found is None:
             frames = self._cells.frames
-            several = [(self._array(use.name), frames[use.name]) for use in uses]
+            several = [
+                (self._array(use.name), self._layout.lines_of(use.name), frames[use.name])
+                for use in uses
+            ]
             filler = self._executable if len(self._cells.domains) > _FEW else None
-            found = self._fills[key] = ghosts_of(filler, self._layout.lines, several)
+            found = self._fills[key] = ghosts_of(filler, several)
         return found
 
 

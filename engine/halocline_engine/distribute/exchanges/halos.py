@@ -202,11 +202,12 @@ class Halos:
 
     def _wrap(self) -> Iterator[Callable[[], None]]:
         for block in self._blocks.values():
-            framed = [
-                (block.steps.array_of(block.steps.owner(use)), block.fields.cells.frames[name])
+            frames = block.fields.cells.frames
+            several = [
+                (block.steps.array_of(block.steps.owner(use)), self._lines, frames[name])
                 for name, use in self._uses.items()
             ]
-            yield from ghosts_of(self._executable, self._lines, framed)
+            yield from ghosts_of(self._executable, several)
 
 
 @dataclass(frozen=True, slots=True)

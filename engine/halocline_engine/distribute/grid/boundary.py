@@ -25,7 +25,7 @@ from typing import TypeAlias
 from halocline_engine.analysis.boundaries import OPEN, Kind, Side, cells_of
 from halocline_engine.distribute.grid.partition import Span
 
-__all__ = ["Line", "Reach", "computed", "domain", "local", "need", "shrink"]
+__all__ = ["Along", "Line", "Lines", "Reach", "computed", "domain", "local", "need", "shrink"]
 
 #: (low, high) with low <= 0 <= high: how far around a cell a program reads.
 Reach: TypeAlias = tuple[int, int]
@@ -48,6 +48,12 @@ class Line:
     def endless(self) -> bool:
         """Whether cells beyond the ends are read as data, their index taken modulo the size."""
         return self.low.kind is Kind.PERIODIC
+
+
+#: I, J and K of a field.
+Lines: TypeAlias = tuple[Line, Line, Line]
+#: An axis as each of several fields has it, and how far the program reads that field along it.
+Along: TypeAlias = tuple[tuple[Line, Reach], ...]
 
 
 def local(line: Line, block: int) -> Line:
@@ -73,9 +79,16 @@ def computed(line: Line, reach: Reach) -> Span:
     return Span(start, stop)
 
 
-def domain(line: Line, span: Span, reach: Reach) -> Span:
-    """Return the cells of `span` that a program computes; it may be empty."""
-    return span if line.endless else span.meet(computed(line, reach))
+def domain(along: Along, span: Span) -> Span:
+    """Return the cells of `span` that a program computes; it may be empty.
+
+    >>> fields = (Line(10), (-1, 0)), (Line(10, high=Side(Kind.EDGE)), (0, 1))
+    >>> domain(fields, Span(0, 10))
+    Span(start=1, stop=10)
+    """
+    for line, reach in along:
+        span = span if line.endless else span.meet(computed(line, reach))
+    return span
 
 
 def need(line: Line, cells: Span, reach: Reach) -> Span:
@@ -95,19 +108,21 @@ def need(line: Line, cells: Span, reach: Reach) -> Span:
 
 
 @functools.lru_cache(maxsize=4096)
-def shrink(line: Line, block: Span, reach: Reach, steps: int) -> tuple[Span, ...]:
+def shrink(along: Along, block: Span, steps: int) -> tuple[Span, ...]:
     """Return the cells that must hold right values before step 1, after step 1, ... after the last.
 
     The last entry is the block itself and the first one what must be read; each holds the next,
     as cells that a step does not compute keep their value.
 
-    >>> shrink(Line(20), Span(8, 12), (-1, 1), 3)[0]
+    >>> shrink(((Line(20), (-1, 1)),), Span(8, 12), 3)[0]
     Span(start=5, stop=15)
     """
     spans = [block]
     while len(spans) <= steps:
         after = spans[-1]
-        before = after.hull(need(line, domain(line, after, reach), reach))
+        cells, before = domain(along, after), after
+        for line, reach in along:
+            before = before.hull(need(line, cells, reach))
         if before == after:
             # So it is for all steps before.
             spans += [after] * (steps + 1 - len(spans))

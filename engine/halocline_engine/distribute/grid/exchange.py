@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.analysis.boundaries import OPEN, Kind, Side
 from halocline_engine.datasets.grids.match import FieldUse
-from halocline_engine.distribute.grid.boundary import Line, need
+from halocline_engine.distribute.grid.boundary import Line, Lines, need
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.ir.types import Axis
@@ -70,23 +70,23 @@ def exchange(
     return tuple(
         piece
         for target in blocks
-        for use, reach in zip(layout.uses, layout.reaches, strict=True)
+        for use, lines, reach in zip(layout.uses, layout.lines, layout.reaches, strict=True)
         if use.kept
-        for piece in _pieces(layout, use, reach, target, cells[target.index], cuts, there)
+        for piece in _pieces(use, lines, reach, target, cells[target.index], cuts, there)
     )
 
 
-def wrapped_lines(layout: Layout, blocks: Sequence[Block]) -> tuple[Line, Line, Line]:
-    """Return the axes with rules for the halos that a block fills from its own cells.
+def wrapped_lines(layout: Layout, blocks: Sequence[Block]) -> Lines:
+    """Return the axes of all fields with rules for the halos that a block fills from its own cells.
 
     Only those are left: periodic axes that are not cut.
     """
     cuts = _cuts(blocks)
     i, j, k = (
         replace(line, low=Side(Kind.WRAP), high=Side(Kind.WRAP))
-        if _alone(line, cut)
+        if endless and len(cut) == 1
         else replace(line, low=OPEN, high=OPEN)
-        for line, cut in zip(layout.lines, cuts, strict=True)
+        for line, endless, cut in zip(layout.lines[0], layout.endless, cuts, strict=True)
     )
     return i, j, k
 
@@ -98,9 +98,11 @@ def deepest_wrap(layout: Layout, blocks: Sequence[Block]) -> int | None:
     """
     cuts = _cuts(blocks)
     most = [
-        line.size // max(-low, high)
-        for line, cut, (low, high) in zip(layout.lines, cuts, layout.reach, strict=True)
-        if _alone(line, cut) and max(-low, high)
+        size // max(-low, high)
+        for size, endless, cut, (low, high) in zip(
+            layout.grid.sizes, layout.endless, cuts, layout.reach, strict=True
+        )
+        if endless and len(cut) == 1 and max(-low, high)
     ]
     return min(most, default=None)
 
@@ -132,8 +134,8 @@ def _starts(box: Box) -> tuple[int, ...]:
 
 
 def _pieces(
-    layout: Layout,
     use: FieldUse,
+    lines: Lines,
     reach: Reaches,
     target: Block,
     cells: Geometry,
@@ -143,7 +145,7 @@ def _pieces(
     """Yield what a block needs of one field."""
     along: list[list[_Part]] = []
     for axis, name in enumerate(Axis):
-        own, line = target.box[axis], layout.lines[axis]
+        own, line = target.box[axis], lines[axis]
         if name not in use.axes:
             # Whatever cells of the axis a block has, the values are its own.
             point = cells.own[use.name][axis]

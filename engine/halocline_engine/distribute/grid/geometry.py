@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
-from halocline_engine.distribute.grid.boundary import Line, Reach, domain, need, shrink
+from halocline_engine.distribute.grid.boundary import (
+    Along,
+    Lines,
+    Reach,
+    domain,
+    need,
+    shrink,
+)
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.types import Axis
@@ -35,14 +42,14 @@ _POINT = Span(0, 1)
 class Layout:
     """Common properties of all blocks of a job.
 
-    `lines` are the axes as blocks see them (`boundary.local`); `reaches` belong to `uses`, one
-    each: how far around a point the program reads that field. `named` says that the program names
-    points along I by tables, so that a block has all of them.
+    `lines` and `reaches` belong to `uses`, one each: the axes of a field as blocks see them
+    (`boundary.local`), and how far around a point the program reads it. `named` says that the
+    program names points along I by tables, so that a block has all of them.
     """
 
     grid: Grid
     uses: tuple[FieldUse, ...]
-    lines: tuple[Line, Line, Line]
+    lines: tuple[Lines, ...]
     reaches: tuple[Reaches, ...]
     named: bool = False
 
@@ -54,6 +61,23 @@ class Layout:
             for at in range(3)
         )
         return i, j, k
+
+    @property
+    def endless(self) -> tuple[bool, bool, bool]:
+        """Whether cells beyond the ends of I, J and K are read as data by all fields."""
+        i, j, k = (any(lines[at].endless for lines in self.lines) for at in range(3))
+        return i, j, k
+
+    def lines_of(self, name: str) -> Lines:
+        """Return the axes of a field."""
+        return next(
+            lines for use, lines in zip(self.uses, self.lines, strict=True) if use.name == name
+        )
+
+    def along(self, at: int) -> Along:
+        """Return an axis as fields have it, those alike once."""
+        several = zip(self.lines, self.reaches, strict=True)
+        return tuple(dict.fromkeys((lines[at], reaches[at]) for lines, reaches in several))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +110,13 @@ def reaches_of(extent: Extent) -> Reaches:
 
 def geometry(layout: Layout, block: Block, steps: int) -> Geometry:
     """Return the cells of a block that makes `steps` steps without a look at its neighbours."""
-    i, j, k = (
-        _along(line, span, reach, steps)
-        for line, span, reach in zip(layout.lines, block.box, layout.reach, strict=True)
-    )
+    i, j, k = (_along(layout.along(at), span, steps) for at, span in enumerate(block.box))
     valid = tuple(zip(i[0], j[0], k[0], strict=True))
     domains = tuple(zip(i[1], j[1], k[1], strict=True))
     frames: dict[str, Box] = {}
     inner: dict[str, Box] = {}
-    for use, reach in zip(layout.uses, layout.reaches, strict=True):
-        held = _held(layout, use, reach, valid, domains[0])
+    for use, lines, reach in zip(layout.uses, layout.lines, layout.reaches, strict=True):
+        held = _held(use, lines, reach, valid, domains[0])
         partner = next((r for u, r in _pairs(layout) if u.name == use.partner), None)
         wanted = _reached(reach, domains[0])
         if partner is not None:
@@ -107,16 +128,14 @@ def geometry(layout: Layout, block: Block, steps: int) -> Geometry:
 
 
 @functools.lru_cache(maxsize=1024)
-def _along(
-    line: Line, span: Span, reach: Reach, steps: int
-) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+def _along(along: Along, span: Span, steps: int) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """Return the spans of `valid` and `domains` along an axis; many blocks have the same ones."""
-    valid = shrink(line, span, reach, steps)
+    valid = shrink(along, span, steps)
     domains: list[Span] = []
     for before, later in pairwise(valid):
         # Where a block reaches both ends of the data all are one object.
         same = domains and later is before
-        domains.append(domains[-1] if same else domain(line, later, reach))
+        domains.append(domains[-1] if same else domain(along, later))
     return valid, tuple(domains)
 
 
@@ -124,7 +143,7 @@ def _pairs(layout: Layout) -> zip[tuple[FieldUse, Reaches]]:
     return zip(layout.uses, layout.reaches, strict=True)
 
 
-def _held(layout: Layout, use: FieldUse, reach: Reaches, valid: tuple[Box, ...], first: Box) -> Box:
+def _held(use: FieldUse, lines: Lines, reach: Reaches, valid: tuple[Box, ...], first: Box) -> Box:
     """Return the cells of the data that a field's array holds."""
     match use.role:
         case Role.FED | Role.FEEDS | Role.IN_PLACE:
@@ -135,7 +154,7 @@ def _held(layout: Layout, use: FieldUse, reach: Reaches, valid: tuple[Box, ...],
             return _box(
                 *(
                     need(line, span, along)
-                    for line, span, along in zip(layout.lines, first, reach, strict=True)
+                    for line, span, along in zip(lines, first, reach, strict=True)
                 )
             )
 

@@ -95,15 +95,15 @@ def resident_demand(checked: Checked, options: Options) -> Demand:
     They have all levels, so that those beyond the ends of a periodic column are made of the others.
     """
     layout = checked.layout
-    i, j, k = layout.lines
     steps_per_pass = 1 if _wraps_levels(layout) else options.steps_per_pass
     demand = Demand.of(checked, steps_per_pass=steps_per_pass, in_memory=True)
-    return replace(demand, layout=replace(layout, lines=(i, j, local(k, k.size))))
+    lines = tuple((i, j, local(k, layout.grid.sizes[2])) for i, j, k in layout.lines)
+    return replace(demand, layout=replace(layout, lines=lines))
 
 
 def _wraps_levels(layout: Layout) -> bool:
     """Whether levels beyond the data are made of others after each step, so that none are fused."""
-    return layout.lines[2].endless and any(layout.reach[2])
+    return layout.endless[2] and any(layout.reach[2])
 
 
 def _bytes(plan: ResidentPlan) -> int:

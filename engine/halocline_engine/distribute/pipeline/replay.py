@@ -7,12 +7,10 @@ reading and writing meanwhile; so the work of a kind of block is recorded for ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Protocol
 
 from halocline_engine.backends.base import Executable, Placed
-from halocline_engine.datasets.grids.match import FieldUse
-from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.ir.types import Axis
@@ -72,10 +70,7 @@ def kind_of(
     executable that asks for it.
     """
     uses, counts = layout.uses, isinstance(executable, Placed)
-    inside = [
-        not counts and _inside(axis, line, uses, cells)
-        for axis, line in zip(Axis, layout.lines, strict=True)
-    ]
+    inside = [not counts and _inside(axis, layout, cells) for axis in Axis]
     starts = [span.start if far else 0 for far, span in zip(inside, block.box, strict=True)]
 
     def moved(box: Box, axes: Iterable[Axis]) -> Hashable:
@@ -91,8 +86,13 @@ def kind_of(
     return (tuple(inside), moved(block.box, tuple(Axis)), fields)
 
 
-def _inside(axis: Axis, line: Line, uses: Sequence[FieldUse], cells: Geometry) -> bool:
+def _inside(axis: Axis, layout: Layout, cells: Geometry) -> bool:
     """Whether nothing that a block looks at reaches an end of the data."""
     at = list(Axis).index(axis)
-    spans = [cells.valid[0][at], *(cells.frames[u.name][at] for u in uses if axis in u.axes)]
-    return line.endless or all(span.start > 0 and span.stop < line.size for span in spans)
+    spans = [
+        (lines[at], span)
+        for use, lines in zip(layout.uses, layout.lines, strict=True)
+        if axis in use.axes
+        for span in (cells.valid[0][at], cells.frames[use.name][at])
+    ]
+    return layout.endless[at] or all(s.start > 0 and s.stop < line.size for line, s in spans)

@@ -265,7 +265,7 @@ class PipelineStages:
                 self._known(name, wanted)[...] = block_fields.part(name, wanted)
             if self._uses[name].role is Role.INPUT:
                 frame = one.cells.frames[name]
-                fill_ghosts(block_fields.arrays[name], self._work.layout.lines, frame)
+                fill_ghosts(block_fields.arrays[name], self._work.layout.lines_of(name), frame)
         after = block_fields.queue(self._work.scalars, self._cancelled)
         self._after[slot, self._kinds[item]] = after
 

@@ -50,6 +50,14 @@ def unfused_layout(layout: Layout) -> str:
             return f"'{use.name}' is updated in place"
         if not _is_written(use):
             return f"'{use.name}' is not written everywhere"
+    fed = [
+        (use.name, [(_made(line.low), _made(line.high)) for line in lines])
+        for use, lines in zip(layout.uses, layout.lines, strict=True)
+        if use.kept
+    ]
+    for name, sides in fed:
+        if sides != fed[0][1]:
+            return f"'{fed[0][0]}' and '{name}' have different boundaries"
     return ""
 
 
@@ -65,9 +73,11 @@ def best_bundle(
         return bundle
     i, j, k = box
     ends = _ends_of(layout)
-    steps = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size), ends=ends)
-    if steps == 1 and alone and any(line.endless for line in layout.lines):
-        domain = (i.size, j.size, k.size)
+    domain = (i.size, j.size, k.size)
+    steps = 1
+    if may_fuse(layout):
+        steps = executable.fused_steps(feedback_of(layout), domain, ends=ends)
+    if steps == 1 and alone and any(layout.endless):
         return max(bundle, executable.steps_between_fills(feedback_of(layout), domain, most))
     if steps == 1:
         return bundle
@@ -183,9 +193,10 @@ def _is_written(use: FieldUse) -> bool:
 
 def _ends_of(layout: Layout, sides: OpenSides = CLOSED) -> MadeSides:
     """Return how ghosts follow from cells on the sides of a block that are not open."""
+    fed = (lines for use, lines in zip(layout.uses, layout.lines, strict=True) if use.kept)
     i, j, k = (
         (_made(line.low, is_open=opens[0]), _made(line.high, is_open=opens[1]))
-        for line, opens in zip(layout.lines, sides, strict=True)
+        for line, opens in zip(next(fed, layout.lines[0]), sides, strict=True)
     )
     return i, j, k
 
@@ -198,7 +209,7 @@ def _has_cells(layout: Layout, ends: MadeSides, last: Box) -> bool:
     )
 
 
-def _made(side: Side, *, is_open: bool) -> Kind:
+def _made(side: Side, *, is_open: bool = False) -> Kind:
     return Kind.NONE if is_open or not cells_of(side.kind, 1) else side.kind
 
 

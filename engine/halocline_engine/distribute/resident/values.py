@@ -15,7 +15,7 @@ from halocline_engine.datasets.stores.sink import KeptArrays, Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
-from halocline_engine.distribute.grid.boundary import Line
+from halocline_engine.distribute.grid.boundary import Lines
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import grid_pieces, read_box, region_of, to_grid
 from halocline_engine.distribute.resident.model import RankJob
@@ -27,7 +27,7 @@ def load_field(
     job: RankJob,
     fields: BlockFields,
     block: Block,
-    wraps: tuple[Line, Line, Line],
+    wraps: Lines,
     name: str,
     source: Source,
     variable: str,
@@ -61,7 +61,7 @@ def load_field(
             values = to_grid(part(region), use, grid)[(*point, ...)]
             memory.upload(values, into[cells], copying_threads(len(job.blocks)))
             count += values.nbytes
-    for lines in (wraps, *((job.layout.lines,) if use.role is Role.INPUT else ())):
+    for lines in (wraps, *((job.layout.lines_of(name),) if use.role is Role.INPUT else ())):
         fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
     return count
 
@@ -100,7 +100,7 @@ def _part_in(source: Source, variable: str, use: FieldUse) -> Callable[[Region],
     return part
 
 
-def _unwrapped(box: Box, wraps: tuple[Line, Line, Line]) -> Box:
+def _unwrapped(box: Box, wraps: Lines) -> Box:
     """Return a box without the halos that a block fills from its own cells."""
     i, j, k = (
         span.meet(line.data) if line.low.kind is Kind.WRAP else span

@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from halocline_engine.analysis.boundaries import OPEN, Kind, Side, sides_of, unknown_dimension
+from halocline_engine.analysis.boundaries import (
+    OPEN,
+    Kind,
+    Rules,
+    Side,
+    rules_of,
+    unknown_dimension,
+)
 from halocline_engine.arguments import as_held, written
 from halocline_engine.datasets.grids.match import FieldUse, Grid
-from halocline_engine.distribute.grid.boundary import Line, Reach, computed
+from halocline_engine.distribute.grid.boundary import Line, Lines, Reach, domain
 from halocline_engine.distribute.grid.geometry import Reaches
+from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.errors import BoundaryError
 
 __all__ = ["lines_of"]
-
-#: "periodic", "edge", "reflect", "extrapolate", "none" or {"constant": value}.
 
 
 def lines_of(
@@ -24,27 +30,35 @@ def lines_of(
     grid: Grid,
     uses: Sequence[FieldUse],
     reaches: Sequence[Reaches],
-) -> tuple[Line, Line, Line]:
-    """Return the axes with their boundaries; raises `BoundaryError` for an invalid one.
+    fields: Mapping[str, Sequence[str]],
+) -> tuple[Lines, ...]:
+    """Return the axes of each field with its boundaries; raises `BoundaryError` for an invalid one.
 
-    `boundary` maps a dimension of I, J or K to a rule for both ends, or to
-    {"low": rule, "high": rule}; an end that is not named is "none".
+    `boundary` maps a dimension of I, J or K to what `rules_of` reads, for arguments `fields`.
     """
-    sides = {dim: _sides(dim, spec, grid) for dim, spec in boundary.items()}
-    lines: list[Line] = []
-    for at, (dim, size) in enumerate(zip(grid.dims, grid.sizes, strict=True)):
-        low, high = sides.get(dim or "", (OPEN, OPEN))
-        line = Line(size, low, high)
-        reach = (min(r[at][0] for r in reaches), max(r[at][1] for r in reaches))
-        _check_depth(dim or "", line, reach)
-        for use, along in zip(uses, reaches, strict=True):
-            _check_type(dim or "", use, low if along[at][0] else OPEN)
-            _check_type(dim or "", use, high if along[at][1] else OPEN)
-        lines.append(line)
-    return lines[0], lines[1], lines[2]
+    rules = {dim: _rules(dim, spec, grid, fields) for dim, spec in boundary.items()}
+    lines = tuple(_lines(rules, grid, use) for use in uses)
+    for at, dim in enumerate(grid.dims):
+        several = [
+            (use, own[at], reach[at]) for use, own, reach in zip(uses, lines, reaches, strict=True)
+        ]
+        for use, line, along in several:
+            _check_depth(dim or "", line, along)
+            _check_type(dim or "", use, line.low if along[0] else OPEN)
+            _check_type(dim or "", use, line.high if along[1] else OPEN)
+        _check_domain(dim or "", grid.sizes[at], [(line, along) for _, line, along in several])
+    return lines
 
 
-def _sides(dim: str, spec: Any, grid: Grid) -> tuple[Side, Side]:
+def _lines(rules: Mapping[str, Rules], grid: Grid, use: FieldUse) -> Lines:
+    i, j, k = (
+        Line(size, *rules.get(dim or "", Rules()).sides_of(use.name))
+        for dim, size in zip(grid.dims, grid.sizes, strict=True)
+    )
+    return i, j, k
+
+
+def _rules(dim: str, spec: Any, grid: Grid, fields: Mapping[str, Sequence[str]]) -> Rules:
     if dim in grid.extra:
         raise BoundaryError(
             f"Dimension '{dim}' is not a stencil axis; it takes no boundary.",
@@ -52,7 +66,7 @@ def _sides(dim: str, spec: Any, grid: Grid) -> tuple[Side, Side]:
         )
     if dim not in grid.dims:
         raise unknown_dimension(dim, [name for name in grid.dims if name is not None])
-    return sides_of(dim, spec)
+    return rules_of(dim, spec, fields)
 
 
 def _check_depth(dim: str, line: Line, reach: Reach) -> None:
@@ -66,10 +80,14 @@ def _check_depth(dim: str, line: Line, reach: Reach) -> None:
                 hint="Give more cells, or a boundary that needs none of them, such as 'edge' or"
                 " {'constant': 0.0}.",
             )
-    if not computed(line, reach).size:
+
+
+def _check_domain(dim: str, size: int, along: Sequence[tuple[Line, Reach]]) -> None:
+    if not domain(tuple(along), Span(0, size)).size:
+        low, high = min(reach[0] for _, reach in along), max(reach[1] for _, reach in along)
         raise BoundaryError(
-            f"The program reads {-reach[0]} cells before and {reach[1]} cells after a cell along"
-            f" '{dim}', which has only {line.size}, so that no cell can be computed.",
+            f"The program reads {-low} cells before and {high} cells after a cell along"
+            f" '{dim}', which has only {size}, so that no cell can be computed.",
             hint=f"Give a boundary: boundary={{'{dim}': 'edge'}}.",
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.match import FieldUse, Grid
-from halocline_engine.distribute.grid.boundary import Line, local
+from halocline_engine.distribute.grid.boundary import Lines, local
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block, block_count, partition
 from halocline_engine.distribute.jobs.blocking import LARGE_TASK
@@ -347,10 +347,9 @@ def _measure(demand: Demand, sizes: Mapping[str, int], steps: int) -> _Cut:
     grid = demand.layout.grid
     i, j, k = (1 if dim is None else sizes[dim] for dim in grid.dims)
     extra = tuple(sizes[dim] for dim in grid.extra)
-    first, second, third = (
-        _seen(line, size) for line, size in zip(demand.layout.lines, (i, j, k), strict=True)
+    layout = replace(
+        demand.layout, lines=tuple(_seen(lines, (i, j, k)) for lines in demand.layout.lines)
     )
-    layout = replace(demand.layout, lines=(first, second, third))
     count = block_count((*grid.sizes, *grid.extra_sizes), (i, j, k, *extra))
     sample = sample_blocks(grid, (i, j, k), extra)
     arrays = 0 if TARGETS[demand.target].compiles else 4
@@ -359,8 +358,9 @@ def _measure(demand: Demand, sizes: Mapping[str, int], steps: int) -> _Cut:
     return _Cut(layout, (i, j, k), extra, count, cost)
 
 
-def _seen(line: Line, size: int) -> Line:
-    return local(line, size)
+def _seen(lines: Lines, block: tuple[int, int, int]) -> Lines:
+    i, j, k = (local(line, size) for line, size in zip(lines, block, strict=True))
+    return i, j, k
 
 
 def _process_bytes(cost: Cost, supply: Supply, count: int, slots: int) -> tuple[int, int]:

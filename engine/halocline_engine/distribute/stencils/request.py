@@ -13,7 +13,7 @@ from typing import Any
 import dask.base
 import xarray as xr
 
-from halocline_engine.analysis.named import joined_components, used_fields
+from halocline_engine.analysis.named import arguments_of, joined_components, used_fields
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
 from halocline_engine.backends.compiled import Compiled
@@ -24,6 +24,7 @@ from halocline_engine.datasets.formats.tables import check_points, with_columns
 from halocline_engine.datasets.grids.match import Match, Role, match_fields
 from halocline_engine.datasets.stores.result import frame_of, history_line
 from halocline_engine.datasets.stores.source import InMemory, Opened
+from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, reaches_of
 from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
 from halocline_engine.distribute.jobs.snapshots import STEP
@@ -91,6 +92,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
         check_workspace(request.workspace, request.output, opened.place)
     scalars = scalars_of(compiled.program, request.scalars)
     known, fields = with_lookups(opened, compiled.program, request.fields)
+    arguments = arguments_of(compiled.program)
     feedback = joined_components(compiled.program, request.feedback)
     request = replace(request, feedback=feedback)
     kept = {*feedback.values(), *_shaping(compiled, opened.dataset, fields)}
@@ -101,7 +103,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     match = match_fields(program, compiled.facts, opened.dataset, fields, request.feedback, axes)
     check_points(opened.dataset, program, {use.name: use.variable for use in match.uses})
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
-    lines = lines_of(request.boundary, match.grid, match.uses, reaches)
+    lines = lines_of(request.boundary, match.grid, match.uses, reaches, arguments)
     _check_steps(request, match)
     _check_until(request.until, match)
     _check_every(request, match, opened.dataset)
@@ -162,12 +164,15 @@ def fingerprint_of(checked: Checked) -> str:
         sorted((use.name, use.variable, use.role) for use in checked.match.uses),
         sorted((name, repr(value)) for name, value in checked.scalars.items()),
         checked.match.grid.dims,
-        [(line.low.kind, repr(line.low.value)) for line in checked.layout.lines],
-        [(line.high.kind, repr(line.high.value)) for line in checked.layout.lines],
+        [[_written(line) for line in lines] for lines in checked.layout.lines],
         request.steps,
         sorted(request.feedback.items()),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _written(line: Line) -> list[str]:
+    return [word for side in (line.low, line.high) for word in (side.kind, repr(side.value))]
 
 
 def _check_until(until: Until | None, match: Match) -> None:

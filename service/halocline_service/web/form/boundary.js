@@ -67,6 +67,8 @@ function dimensionRow(dim, isPeriodicOnly) {
     el("span", { class: "note" }, "after"),
     sides.high.element,
   );
+  // Rules of single fields, which a job file may have, stay with those of the dimension.
+  let fields;
   const note = el("span", { class: "note" });
   const label = el("label", { for: whole.input.id }, dim);
   const show = () => (apart.hidden = whole.chosen() !== SIDES);
@@ -76,9 +78,11 @@ function dimensionRow(dim, isPeriodicOnly) {
     read() {
       if (whole.chosen() !== SIDES) return whole.read();
       const [low, high] = [sides.low.read() ?? "none", sides.high.read() ?? "none"];
+      if (fields) return { low, high, fields };
       return low === "none" && high === "none" ? undefined : { low, high };
     },
     write(rule) {
+      fields = rule?.fields;
       const isSided = rule && typeof rule === "object" && !("constant" in rule);
       whole.write(isSided ? SIDES : rule);
       sides.low.write(isSided ? rule.low : undefined);
