@@ -203,7 +203,8 @@ CASES = {
     ),
     "unknown boundary": Bad(
         BoundaryError,
-        "The boundary of 'x' must be one of 'periodic', 'edge', 'reflect', 'extrapolate', 'none' or"
+        "The boundary of 'x' must be one of 'periodic', 'edge', 'reflect', 'symmetric',"
+        " 'antisymmetric', 'extrapolate', 'none' or"
         " {'constant': number}, got 'wall'. For example boundary={'x': 'periodic', 'y': {'low':"
         " 'edge', 'high': {'constant': 0}}}.",
         arguments={"boundary": {"x": "wall"}},
@@ -213,6 +214,14 @@ CASES = {
         "The boundary of 'x' must have 'low' and 'high', got 'left'. For example boundary={'x':"
         " 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}.",
         arguments={"boundary": {"x": {"left": "edge"}}},
+    ),
+    "antisymmetric flags": Bad(
+        BoundaryError,
+        "Field 'inp' is bool, which has no negative values, so it cannot be 'antisymmetric' along"
+        " 'x'. Use 'symmetric'.",
+        COUNTS.replace("Field[int]", "Field[bool]"),
+        lambda: data(dtype=np.bool_),
+        arguments={"boundary": {"x": "antisymmetric"}},
     ),
     "extrapolated integers": Bad(
         BoundaryError,

@@ -23,6 +23,7 @@ __all__ = [
     "Side",
     "cells_of",
     "check_boundary",
+    "is_negated",
     "rules_of",
     "unknown_dimension",
 ]
@@ -40,6 +41,8 @@ class Kind(StrEnum):
     WRAP = "wrap"
     EDGE = "edge"
     REFLECT = "reflect"
+    SYMMETRIC = "symmetric"
+    ANTISYMMETRIC = "antisymmetric"
     EXTRAPOLATE = "extrapolate"
     CONSTANT = "constant"
 
@@ -73,7 +76,15 @@ MadeSides: TypeAlias = tuple[tuple[Kind, Kind], tuple[Kind, Kind], tuple[Kind, K
 #: No ghosts are made.
 UNMADE: MadeSides = ((Kind.NONE, Kind.NONE), (Kind.NONE, Kind.NONE), (Kind.NONE, Kind.NONE))
 
-_WORDS = (Kind.PERIODIC, Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE, Kind.NONE)
+_WORDS = (
+    Kind.PERIODIC,
+    Kind.EDGE,
+    Kind.REFLECT,
+    Kind.SYMMETRIC,
+    Kind.ANTISYMMETRIC,
+    Kind.EXTRAPOLATE,
+    Kind.NONE,
+)
 _EXAMPLE = "For example boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}."
 _EXAMPLE_OF_FIELDS = "For example boundary={'y': {'fields': {'h': 'edge', 'v': {'constant': 0}}}}."
 
@@ -82,8 +93,9 @@ def cells_of(kind: Kind, distance: int) -> tuple[int, ...]:
     """Return which cells a ghost is made of that is `distance` cells beyond an end of an axis.
 
     They are counted inwards, from 0 for the last cell of the data. A ghost is a copy of one cell;
-    of two, `a` and `b`, it is on the straight line through them, `a + distance * (a - b)`. A kind
-    of which ghosts are no function of cells near the end has none.
+    of two, `a` and `b`, it is on the straight line through them, `a + distance * (a - b)`. Of a
+    kind that `is_negated` it is the negative of a cell. A kind of which ghosts are no function of
+    cells near the end has none.
 
     >>> [cells_of(kind, 2) for kind in (Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE)]
     [(0,), (2,), (0, 1)]
@@ -93,10 +105,17 @@ def cells_of(kind: Kind, distance: int) -> tuple[int, ...]:
             return (0,)
         case Kind.REFLECT:
             return (distance,)
+        case Kind.SYMMETRIC | Kind.ANTISYMMETRIC:
+            return (distance - 1,)
         case Kind.EXTRAPOLATE:
             return 0, 1
         case Kind.NONE | Kind.CONSTANT | Kind.PERIODIC | Kind.WRAP:
             return ()
+
+
+def is_negated(kind: Kind) -> bool:
+    """Whether ghosts are the negatives of cells."""
+    return kind is Kind.ANTISYMMETRIC
 
 
 def check_boundary(

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from halocline_engine.analysis.boundaries import Kind, cells_of
+from halocline_engine.analysis.boundaries import Kind, cells_of, is_negated
 from halocline_engine.backends.base import Array
 
 __all__ = ["Ends", "Filling", "Framed", "Rule", "Side", "copies"]
@@ -28,6 +28,8 @@ class Rule(StrEnum):
 
     EDGE = "edge"
     REFLECT = "reflect"
+    SYMMETRIC = "symmetric"
+    ANTISYMMETRIC = "antisymmetric"
     EXTRAPOLATE = "extrapolate"
     WRAP = "wrap"
     CONSTANT = "constant"
@@ -107,13 +109,15 @@ def _filled(array: Array, axis: int, side: Side, end: _End) -> Iterator[Callable
                 yield partial(
                     setitem, ghost, ..., _part(array, axis, end.cell(end.cells - distance))
                 )
-            case Rule.EDGE | Rule.REFLECT | Rule.EXTRAPOLATE:
-                several = cells_of(Kind(side.rule.value), distance)
-                cells = [_part(array, axis, end.cell(cell)) for cell in several]
-                if len(cells) == 1:
-                    yield partial(setitem, ghost, ..., cells[0])
-                else:
+            case Rule.EDGE | Rule.REFLECT | Rule.SYMMETRIC | Rule.ANTISYMMETRIC | Rule.EXTRAPOLATE:
+                kind = Kind(side.rule.value)
+                cells = [_part(array, axis, end.cell(cell)) for cell in cells_of(kind, distance)]
+                if len(cells) > 1:
                     yield partial(_on_the_line, ghost, distance, *cells)
+                elif is_negated(kind):
+                    yield partial(np.negative, cells[0], ghost)
+                else:
+                    yield partial(setitem, ghost, ..., cells[0])
 
 
 def _on_the_line(ghost: Array, distance: int, last: Array, inner: Array) -> None:

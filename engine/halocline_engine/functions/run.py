@@ -83,9 +83,10 @@ def run(
     boundary : mapping of str to str or mapping, optional
         What lies beyond the ends of a dimension, for both ends or as ``{'low': ..., 'high': ...}``:
         'edge' (the last cell), 'reflect' (mirrored at the last cell, which is not repeated),
-        'extrapolate' (linear), ``{'constant': value}``, 'periodic' (both ends), or 'none', the
-        default: cells whose stencil leaves the data are not computed. It applies before each step
-        to all fields, but those with a rule of their own:
+        'symmetric' (mirrored at the end, so that the last cell is repeated), 'antisymmetric' (the
+        same with the other sign), 'extrapolate' (linear), ``{'constant': value}``, 'periodic' (both
+        ends), or 'none', the default: cells whose stencil leaves the data are not computed. It
+        applies before each step to all fields, but those with a rule of their own:
         ``{'low': ..., 'high': ..., 'fields': {'v': {'constant': 0.0}}}``.
     steps : int, default: 1
         Number of times the program is run.

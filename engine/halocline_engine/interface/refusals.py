@@ -14,7 +14,15 @@ from halocline_engine.interface.renames import RENAMED, with_new_names
 
 __all__ = ["nearest", "refusal", "refuse_missing", "renamed_to", "unknown"]
 
-_RULES = ("periodic", "edge", "reflect", "extrapolate", "none")
+_RULES = (
+    "periodic",
+    "edge",
+    "reflect",
+    "symmetric",
+    "antisymmetric",
+    "extrapolate",
+    "none",
+)
 _FROM_SELF = ("self", "cls")
 
 

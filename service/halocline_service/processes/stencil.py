@@ -59,7 +59,10 @@ class ConstantBoundary(Inputs):
     constant: StrictBool | StrictInt | StrictFloat
 
 
-_BoundaryRule = Literal["periodic", "edge", "reflect", "extrapolate", "none"] | ConstantBoundary
+_BoundaryRule = (
+    Literal["periodic", "edge", "reflect", "symmetric", "antisymmetric", "extrapolate", "none"]
+    | ConstantBoundary
+)
 
 
 class LiteralPrecision(Inputs):

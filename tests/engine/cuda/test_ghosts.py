@@ -33,12 +33,14 @@ from halocline_engine.ir.types import DType
 CASES = {
     "all alike": ("extrapolate extrapolate", "extrapolate extrapolate", "extrapolate extrapolate"),
     "all kinds": ("edge constant", "wrap wrap", "reflect extrapolate"),
+    "mirrored": ("symmetric antisymmetric", "antisymmetric symmetric", "antisymmetric edge"),
     "some ends": ("none reflect", "constant none", "edge edge"),
     "around": ("periodic periodic", "wrap wrap", "none none"),
 }
 TYPES = {
     "all alike": ("float64", "float32"),
     "all kinds": ("float32", "float64"),
+    "mirrored": ("float64", "int8"),
     "some ends": ("int32", "bool"),
     "around": ("float64", "int64"),
 }

@@ -61,11 +61,12 @@ class Case:
 
 
 def depth_fits(side: Any, size: int, depth: int) -> bool:
-    least = {"periodic": depth, "reflect": depth + 1, "extrapolate": 2, "edge": 1}
+    least = {"reflect": depth + 1, "extrapolate": 2, "edge": 1}
+    least |= {"periodic": depth, "symmetric": depth}
     return depth == 0 or size >= (least.get(side, 0) if isinstance(side, str) else 0)
 
 
-SIDE = st.sampled_from(["edge", "reflect", "extrapolate", "none", {"constant": 0.75}])
+SIDE = st.sampled_from(["edge", "reflect", "symmetric", "extrapolate", "none", {"constant": 0.75}])
 OFFSET = st.tuples(st.integers(-2, 3), st.integers(-3, 1), st.integers(-1, 1))
 
 
@@ -126,6 +127,7 @@ def pad_side(values: NDArray[Any], axis: int, side: Any, width: tuple[int, int])
     if side == "extrapolate":
         return extrapolated(values, axis, width)
     modes: dict[str, Any] = {"periodic": "wrap", "edge": "edge", "reflect": "reflect"}
+    modes["symmetric"] = "symmetric"
     return np.pad(values, widths, mode=modes[side])
 
 

@@ -24,7 +24,10 @@ def waves(h: Field[float], v: Field[float], w: Field[float], f: Field[I, float],
         h2 = h + 0.25 * (h[-1, 0, 0] - v[1, 0, 0]) * w[0, 1, 0] + f[-1] * v[0, -2, 0]
         v2 = v - 0.125 * (h[0, 1, 0] - h[0, -1, 0]) + w[-1, 0, 0]
 """
-KINDS = ("edge", "reflect", "extrapolate", "none", {"constant": 0.75}, {"constant": -2.0})
+KINDS = (
+    *("edge", "reflect", "symmetric", "antisymmetric", "extrapolate", "none"),
+    *({"constant": 0.75}, {"constant": -2.0}),
+)
 FIELDS = ("h", "v", "w", "f")
 
 
@@ -35,6 +38,9 @@ def ghosts(values: NDArray[Any], axis: int, rule: Any, count: int) -> NDArray[An
         made = [line[..., -1]] * count
     elif rule == "reflect":
         made = [line[..., -2 - at] for at in range(count)]
+    elif rule in ("symmetric", "antisymmetric"):
+        sign = 1.0 if rule == "symmetric" else -1.0
+        made = [sign * line[..., -1 - at] for at in range(count)]
     elif rule == "extrapolate":
         made = [line[..., -1] + (1 + at) * (line[..., -1] - line[..., -2]) for at in range(count)]
     elif rule == "none":
@@ -151,7 +157,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no rule": (
         {"x": {"fields": {"h": "mirror"}}},
         "The boundary of 'x' for field 'h' must be one of 'periodic', 'edge', 'reflect',"
-        " 'extrapolate', 'none' or {'constant': number}, got 'mirror'. For example"
+        " 'symmetric', 'antisymmetric', 'extrapolate', 'none' or {'constant': number}, got"
+        " 'mirror'. For example"
         " boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}.",
     ),
     "periodic": (

@@ -20,7 +20,7 @@ from halocline_engine.errors import ArgumentError, BoundaryError
 from halocline_engine.functions.run import run
 
 DIMS = ("x", "y", "z")
-SIDES = st.sampled_from(("none", "edge", "reflect", "extrapolate", "constant"))
+SIDES = st.sampled_from(("none", "edge", "reflect", "symmetric", "extrapolate", "constant"))
 #: Both ends of a dimension.
 ENDS = st.one_of(st.just("periodic"), st.tuples(SIDES, SIDES))
 

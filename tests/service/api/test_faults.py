@@ -95,7 +95,8 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     ({"boundary": 5}, "Input 'boundary' must be an object, got 5.", _BOUNDARY),
     (
         {"boundary": {"x": 5}},
-        "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'extrapolate' or 'none', or an"
+        "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric',"
+        " 'extrapolate' or 'none', or an"
         " object, got 5.",
         _BOUNDARY,
     ),

@@ -14,8 +14,8 @@ __all__ = ["Given", "boundaries", "join", "numbers", "pairs", "precision", "with
 
 _Words = list[str] | None
 _BOUNDARY = (
-    "DIM=KIND, DIM.low=KIND or DIM.fields.FIELD=KIND: periodic, edge, reflect, extrapolate, none or"
-    " a number."
+    "DIM=KIND, DIM.low=KIND or DIM.fields.FIELD=KIND: periodic, edge, reflect, symmetric,"
+    " antisymmetric, extrapolate, none or a number."
 )
 _OPTIONS: dict[str, Any] = {
     "stencil_name": Annotated[

@@ -66,8 +66,9 @@ class Stencils(Submitting):
             Dimensions that are I, J and K, None if there is no such axis; by default they follow
             from the coordinates.
         boundary : mapping of str to str or mapping, optional
-            What lies beyond the ends of a dimension: 'edge', 'reflect', 'extrapolate', 'periodic',
-            'none' or ``{'constant': value}``, for both ends or as ``{'low': ..., 'high': ...}``;
+            What lies beyond the ends of a dimension: 'edge', 'reflect', 'symmetric',
+            'antisymmetric', 'extrapolate', 'periodic', 'none' or ``{'constant': value}``, for both
+            ends or as ``{'low': ..., 'high': ...}``;
             with ``'fields': {name: rule}`` there, the rules of single fields.
         steps : int, default: 1
             Number of times the program is run.

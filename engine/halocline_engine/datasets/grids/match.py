@@ -49,7 +49,7 @@ class FieldUse:
     `dims` are the variable's dimensions in its own order; `dtype` is NumPy's name; `chunks` are the
     sizes of the source's chunks along `dims`, or empty where it has none. `partner` is the other
     end of the feedback of a FED or FEEDS field. `complete` says that the program writes every cell
-    of its domain, whatever the data.
+    of its domain, whatever the data, and `read` that it reads the field.
     """
 
     name: str
@@ -61,6 +61,7 @@ class FieldUse:
     chunks: tuple[int, ...] = ()
     partner: str = ""
     complete: bool = False
+    read: bool = True
 
     @property
     def loaded(self) -> bool:
@@ -80,19 +81,43 @@ class FieldUse:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The dimensions of I, J and K (None: not there, size 1), and those that are looped over."""
+    """The dimensions of I, J and K (None: not there, size 1), and those that are looped over.
+
+    Where an axis has several dimensions, of centres and of faces, `positions` has each of them with
+    its axis and its points, `dims` the first, and `sizes` the most points.
+    """
 
     dims: tuple[str | None, str | None, str | None]
     sizes: tuple[int, int, int]
     extra: tuple[str, ...]
     extra_sizes: tuple[int, ...]
+    positions: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def cut_sizes(self) -> tuple[int, int, int]:
+        """The points along I, J and K that all dimensions of the axis have."""
+        i, j, k = (
+            min([size, *(points for _, axis, points in self.positions if axis == at)])
+            for at, size in enumerate(self.sizes)
+        )
+        return i, j, k
 
     def axis_of(self, dim: str) -> int | None:
-        """Return 0, 1 or 2 for the dimension of I, J or K, None for another."""
-        return self.dims.index(dim) if dim in self.dims else None
+        """Return 0, 1 or 2 for a dimension of I, J or K, None for another."""
+        along = {name: axis for name, axis, _ in self.positions}
+        return along.get(dim, self.dims.index(dim) if dim in self.dims else None)
+
+    def dims_of(self, dims: Sequence[str]) -> tuple[str | None, str | None, str | None]:
+        """Return which of a variable's dimensions are I, J and K; where it lacks one, the first."""
+        own = {axis: dim for dim, axis, _ in self.positions if dim in dims}
+        i, j, k = (own.get(at, dim) for at, dim in enumerate(self.dims))
+        return i, j, k
 
     def size_of(self, dim: str) -> int:
         """Return how many points a dimension has."""
+        points = {name: size for name, _, size in self.positions}
+        if dim in points:
+            return points[dim]
         axis = self.axis_of(dim)
         return self.extra_sizes[self.extra.index(dim)] if axis is None else self.sizes[axis]
 
@@ -309,6 +334,7 @@ def _existing(
         role=roles[field.name],
         chunks=stored_chunks(data),
         partner=feeders.get(field.name, ""),
+        read=field.read,
     )
 
 
@@ -388,6 +414,7 @@ def _created(
         role=roles[field.name],
         partner=partner,
         complete=_complete(program, field.name),
+        read=field.read,
     )
 
 

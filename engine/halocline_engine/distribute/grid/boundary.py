@@ -7,6 +7,8 @@
                 |                                        |
       x0   x0   |  edge: the last cell again             |
       x2   x1   |  reflect: mirrored at the last cell, which is not repeated
+      x1   x0   |  symmetric: mirrored at the end of the data
+     -x1  -x0   |  antisymmetric: the same with the other sign
      x0-2d x0-d |  extrapolate: on the straight line through the last two cells (d = x1 - x0)
       v    v    |  constant: a value
      xN-2  xN-1 |  periodic: the other end follows

@@ -153,6 +153,8 @@ def _pieces(
             continue
         reading = need(line, cells.domains[0][axis], reach[axis])
         wanted = reading.hull(cells.valid[1][axis]).meet(cells.valid[0][axis])
+        if not line.endless:
+            wanted = wanted.meet(line.data)
         if _alone(line, cuts[axis]):
             wanted = wanted.meet(line.data)
         along.append(list(_parts(line, wanted, cuts[axis])))

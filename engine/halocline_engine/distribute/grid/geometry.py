@@ -75,9 +75,14 @@ class Layout:
         )
 
     def along(self, at: int) -> Along:
-        """Return an axis as fields have it, those alike once."""
-        several = zip(self.lines, self.reaches, strict=True)
-        return tuple(dict.fromkeys((lines[at], reaches[at]) for lines, reaches in several))
+        """Return an axis as fields that are read have it, those alike once.
+
+        What is only written may lie anywhere: cells beyond it are computed, and dropped.
+        """
+        several = zip(self.uses, self.lines, self.reaches, strict=True)
+        return tuple(
+            dict.fromkeys((lines[at], reaches[at]) for use, lines, reaches in several if use.read)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +121,17 @@ def geometry(layout: Layout, block: Block, steps: int) -> Geometry:
     frames: dict[str, Box] = {}
     inner: dict[str, Box] = {}
     for use, lines, reach in zip(layout.uses, layout.lines, layout.reaches, strict=True):
-        held = _held(use, lines, reach, valid, domains[0])
+        held = _inside(lines, _held(use, lines, reach, valid, domains[0]))
         partner = next((r for u, r in _pairs(layout) if u.name == use.partner), None)
         wanted = _reached(reach, domains[0])
         if partner is not None:
             wanted = _hull(wanted, _reached(partner, domains[0]))
         inner[use.name] = _absent(use, held)
         frames[use.name] = _absent(use, _hull(held, wanted))
-    own = {use.name: _absent(use, valid[-1]) for use in layout.uses}
+    own = {
+        use.name: _absent(use, _inside(lines, valid[-1]))
+        for use, lines in zip(layout.uses, layout.lines, strict=True)
+    }
     return Geometry(valid, domains, frames, inner, own)
 
 
@@ -157,6 +165,16 @@ def _held(use: FieldUse, lines: Lines, reach: Reaches, valid: tuple[Box, ...], f
                     for line, span, along in zip(lines, first, reach, strict=True)
                 )
             )
+
+
+def _inside(lines: Lines, box: Box) -> Box:
+    """Return the cells of a box that a field has."""
+    return _box(
+        *(
+            span if line.endless else span.meet(line.data)
+            for line, span in zip(lines, box, strict=True)
+        )
+    )
 
 
 def _reached(reach: Reaches, first: Box) -> Box:

@@ -95,8 +95,11 @@ def partition(
     extra: tuple[int, ...],
     block: tuple[int, int, int],
     extra_block: tuple[int, ...],
+    wholes: tuple[int, int, int] | None = None,
 ) -> tuple[Block, ...]:
     """Return the blocks of a grid, those at its ends smaller where the sizes do not divide.
+
+    Where axes have `wholes` more cells than `sizes`, the last blocks have these as well.
 
     Neighbours along I follow each other, then those along J, then the other dimensions, so
     that what one block read is still at hand for the next one.
@@ -114,8 +117,11 @@ def partition(
             f"{MOST_BLOCKS}.",
             hint="Give larger 'chunks' or more 'memory_limit', or select a part of the dataset.",
         )
-    i, j, k = (list(_spans(n, step)) for n, step in zip(sizes, block, strict=True))
-    others = [list(_spans(n, step)) for n, step in zip(extra, extra_block, strict=True)]
+    i, j, k = (
+        list(_spans(n, step, whole))
+        for n, step, whole in zip(sizes, block, wholes or sizes, strict=True)
+    )
+    others = [list(_spans(n, step, n)) for n, step in zip(extra, extra_block, strict=True)]
     order = itertools.product(*others, k, j, i)
     return tuple(
         Block(index, (spans[-1], spans[-2], spans[-3]), tuple(spans[:-3]))
@@ -123,9 +129,9 @@ def partition(
     )
 
 
-def _spans(size: int, step: int) -> Iterator[Span]:
+def _spans(size: int, step: int, whole: int) -> Iterator[Span]:
     for start in range(0, size, step):
-        yield Span(start, min(size, start + step))
+        yield Span(start, start + step if start + step < size else whole)
 
 
 _T = TypeVar("_T")

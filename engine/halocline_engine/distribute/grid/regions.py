@@ -74,7 +74,10 @@ def grid_pieces(
     """
     for region, there in pieces_of(use, grid, block, box):
         along = dict(zip(use.dims, there, strict=True))
-        cells = (slice(None) if dim is None else along.get(dim, slice(None)) for dim in grid.dims)
+        cells = (
+            slice(None) if dim is None else along.get(dim, slice(None))
+            for dim in grid.dims_of(use.dims)
+        )
         yield region, tuple(cells)
 
 
@@ -95,7 +98,7 @@ def read_box(
 
 def to_grid(values: AnyArray, use: FieldUse, grid: Grid) -> Any:
     """Return a view of a part of a variable indexed [others..., i, j, k], as `read_box` does."""
-    order = [*grid.extra, *grid.dims]
+    order = [*grid.extra, *grid.dims_of(use.dims)]
     there = [dim for dim in order if dim is not None and dim in use.dims]
     ordered = values.transpose([use.dims.index(dim) for dim in there])
     return ordered[tuple(slice(None) if dim in there else None for dim in order)]
@@ -105,7 +108,7 @@ def write_box(
     sink: Sink, name: str, use: FieldUse, grid: Grid, block: Block, values: NDArray[Any]
 ) -> int:
     """Write a block's values, indexed [others..., i, j, k]; return how many bytes they have."""
-    order = [*grid.extra, *grid.dims]
+    order = [*grid.extra, *grid.dims_of(use.dims)]
     there = [at for at, dim in enumerate(order) if dim in use.dims]
     absent = tuple(at for at in range(len(order)) if at not in there)
     kept = [order[at] for at in there]
@@ -117,7 +120,9 @@ def write_box(
 
 def region_of(use: FieldUse, grid: Grid, block: Block) -> Region:
     """Return the region of a variable that a block's own cells are."""
-    spans = [_dim_span(dim, grid, block, block.box) for dim in use.dims]
+    spans = [
+        _dim_span(dim, grid, block, block.box).meet(Span(0, grid.size_of(dim))) for dim in use.dims
+    ]
     return tuple(slice(span.start, span.stop) for span in spans)
 
 

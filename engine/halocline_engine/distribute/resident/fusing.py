@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides, Side, cells_of
+from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides, Side, cells_of, is_negated
 from halocline_engine.backends.base import Executable, OpenSides, Placed
 from halocline_engine.backends.fusing import CLOSED, FusingExecutable
 from halocline_engine.datasets.grids.match import FieldUse, Role
@@ -55,7 +55,11 @@ def unfused_layout(layout: Layout) -> str:
         for use, lines in zip(layout.uses, layout.lines, strict=True)
         if use.kept
     ]
+    if layout.grid.positions:
+        return "fields lie at centres and at faces"
     for name, sides in fed:
+        if any(is_negated(kind) for pair in sides for kind in pair):
+            return f"'{name}' is antisymmetric at a boundary"
         if sides != fed[0][1]:
             return f"'{fed[0][0]}' and '{name}' have different boundaries"
     return ""

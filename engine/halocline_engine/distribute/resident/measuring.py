@@ -108,16 +108,18 @@ class Convergence:
             values = self._after(resident)
             begin = dict(zip(self._grid.extra, (span.start for span in block.extra), strict=True))
             own = resident.fields.cells.own[self._use.name]
-            axes = zip(self._grid.dims, own, strict=True)
+            dims = self._grid.dims_of(self._use.dims)
+            axes = zip(dims, own, strict=True)
             begin |= {dim: span.start for dim, span in axes if dim is not None}
             for rows in _rows(values):
-                row = self._grid.dims[1]
+                row = dims[1]
                 start = {} if row is None else {row: begin[row] + rows.start}
                 yield begin | start, values[:, rows]
 
     def _first(self, corner: dict[str, int], cells: Array) -> _Place:
         """Return where the first cell is that is not 0, in the order of the variable."""
-        axes = {dim: at for at, dim in enumerate(self._grid.dims) if dim in self._use.dims}
+        dims = self._grid.dims_of(self._use.dims)
+        axes = {dim: at for at, dim in enumerate(dims) if dim in self._use.dims}
         order = [axes[dim] for dim in self._use.dims if dim in axes]
         ordered = np.transpose(cells, (*order, *({0, 1, 2} - {*order})))
         inside = np.unravel_index(int(ordered.argmax()), ordered.shape)

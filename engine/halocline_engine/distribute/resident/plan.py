@@ -129,7 +129,7 @@ def _cuts(demand: Demand, workers: int) -> Iterator[_Cut]:
                 continue
             i, j = (
                 -(-size // count)
-                for size, count in zip(grid.sizes[:2], (along_i, parts // along_i), strict=True)
+                for size, count in zip(grid.cut_sizes[:2], (along_i, parts // along_i), strict=True)
             )
             yield _Cut((i, j, grid.sizes[2]), extra, ranks)
 
@@ -146,7 +146,7 @@ def _measured(
     """Return a plan and the seconds of a step, by the model."""
     layout = demand.layout
     grid = layout.grid
-    blocks = partition(grid.sizes, grid.extra_sizes, cut.block, cut.extra)
+    blocks = partition(grid.cut_sizes, grid.extra_sizes, cut.block, cut.extra, grid.sizes)
     wraps = deepest_wrap(layout, blocks)
     if wraps is not None and steps > max(1, wraps):
         if demand.steps_per_pass is None:

@@ -44,7 +44,8 @@ def load_field(
     grid, into, memory = job.layout.grid, fields.part(name, inside), fields.executable.memory
     part = _part_in(source, variable, use)
     lacks = any(
-        span.size > 1 and dim not in use.dims for dim, span in zip(grid.dims, inside, strict=True)
+        span.size > 1 and dim not in use.dims
+        for dim, span in zip(grid.dims_of(use.dims), inside, strict=True)
     )
     # The block has one point of the dimensions that are looped over.
     point = (0,) * len(grid.extra)

@@ -42,6 +42,7 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
     dims = [
         *zip(grid.dims, grid.sizes, strict=True),
         *zip(grid.extra, grid.extra_sizes, strict=True),
+        *((dim, size) for dim, _, size in grid.positions),
     ]
     attributes = attributes_of(checked.opened.dataset, uses)
     return Blockwise(

@@ -12,6 +12,7 @@ from halocline_engine.analysis.boundaries import (
     Kind,
     Rules,
     Side,
+    is_negated,
     rules_of,
     unknown_dimension,
 )
@@ -46,14 +47,19 @@ def lines_of(
             _check_depth(dim or "", line, along)
             _check_type(dim or "", use, line.low if along[0] else OPEN)
             _check_type(dim or "", use, line.high if along[1] else OPEN)
-        _check_domain(dim or "", grid.sizes[at], [(line, along) for _, line, along in several])
+        _check_around(dim or "", [(use, line) for use, line, _ in several])
+        along = [(line, reach) for use, line, reach in several if use.read]
+        _check_domain(dim or "", grid.sizes[at], along)
     return lines
 
 
 def _lines(rules: Mapping[str, Rules], grid: Grid, use: FieldUse) -> Lines:
     i, j, k = (
-        Line(size, *rules.get(dim or "", Rules()).sides_of(use.name))
-        for dim, size in zip(grid.dims, grid.sizes, strict=True)
+        Line(
+            size if dim is None or dim not in use.dims else grid.size_of(dim),
+            *rules.get(dim or "", Rules()).sides_of(use.name),
+        )
+        for dim, size in zip(grid.dims_of(use.dims), grid.sizes, strict=True)
     )
     return i, j, k
 
@@ -64,8 +70,8 @@ def _rules(dim: str, spec: Any, grid: Grid, fields: Mapping[str, Sequence[str]])
             f"Dimension '{dim}' is not a stencil axis; it takes no boundary.",
             hint=f"The axes are {_known(grid)}. If '{dim}' is one, say which with axes={{...}}.",
         )
-    if dim not in grid.dims:
-        raise unknown_dimension(dim, [name for name in grid.dims if name is not None])
+    if grid.axis_of(dim) is None:
+        raise unknown_dimension(dim, _dims(grid))
     return rules_of(dim, spec, fields)
 
 
@@ -79,6 +85,20 @@ def _check_depth(dim: str, line: Line, reach: Reach) -> None:
                 f" {line.size}.",
                 hint="Give more cells, or a boundary that needs none of them, such as 'edge' or"
                 " {'constant': 0.0}.",
+            )
+
+
+def _check_around(dim: str, several: Sequence[tuple[FieldUse, Line]]) -> None:
+    """Raise where one of several dimensions of an axis is periodic, and another one not."""
+    around = [(use, line) for use, line in several if line.endless]
+    for use, line in several:
+        if around and (not line.endless or line.size != around[0][1].size):
+            raise BoundaryError(
+                f"The boundary of '{dim}' must be periodic for fields at all positions, each with"
+                f" as many points, but '{around[0][0].name}' has {around[0][1].size}, and"
+                f" '{use.name}' {line.size if line.endless else 'is not periodic'}.",
+                hint="Give each dimension of the axis the boundary 'periodic', and leave out the"
+                " face that is the same as the first one: dataset.isel(xq=slice(0, -1)).",
             )
 
 
@@ -97,7 +117,7 @@ def _least_size(kind: Kind, depth: int) -> int:
     if depth == 0:
         return 0
     match kind:
-        case Kind.PERIODIC | Kind.WRAP:
+        case Kind.PERIODIC | Kind.WRAP | Kind.SYMMETRIC | Kind.ANTISYMMETRIC:
             return depth
         case Kind.REFLECT:
             return depth + 1
@@ -117,6 +137,12 @@ def _check_type(dim: str, use: FieldUse, side: Side) -> None:
             f"Field '{use.name}' is {use.dtype}, so it cannot be extrapolated along '{dim}'.",
             hint="Use 'edge'.",
         )
+    if is_negated(side.kind) and dtype.kind not in "fi":
+        raise BoundaryError(
+            f"Field '{use.name}' is {use.dtype}, which has no negative values, so it cannot be"
+            f" '{side.kind.value}' along '{dim}'.",
+            hint="Use 'symmetric'.",
+        )
     if side.kind is Kind.CONSTANT and as_held(side.value, dtype) is None:
         raise BoundaryError(
             f"Field '{use.name}' is {use.dtype}, which has no value {written(side.value)} for"
@@ -126,4 +152,11 @@ def _check_type(dim: str, use: FieldUse, side: Side) -> None:
 
 
 def _known(grid: Grid) -> str:
-    return ", ".join(f"'{dim}'" for dim in grid.dims if dim is not None) or "no dimensions"
+    return ", ".join(f"'{dim}'" for dim in _dims(grid)) or "no dimensions"
+
+
+def _dims(grid: Grid) -> list[str]:
+    """Return the dimensions of I, J and K, those of one axis behind each other."""
+    along = {dim: at for at, dim in enumerate(grid.dims) if dim is not None}
+    along |= {dim: at for dim, at, _ in grid.positions}
+    return sorted(along, key=lambda dim: along[dim])

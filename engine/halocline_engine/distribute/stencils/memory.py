@@ -107,14 +107,15 @@ def held_bytes(uses: Iterable[FieldUse], grid: Grid, passes: int, *, results: bo
 
 def sample_blocks(grid: Grid, block: tuple[int, int, int], extra: tuple[int, ...]) -> list[Block]:
     """Return some blocks of which one is among the largest: the first, one inside, the last."""
-    sizes, steps = (*grid.sizes, *grid.extra_sizes), (*block, *extra)
+    sizes, steps = (*grid.cut_sizes, *grid.extra_sizes), (*block, *extra)
+    wholes = (*grid.sizes, *grid.extra_sizes)
     counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
     places = {tuple(int(part * (n - 1)) for n in counts) for part in (0.0, 0.5, 1.0)}
     found: list[Block] = []
     for index, place in enumerate(sorted(places)):
         i, j, k, *others = (
-            Span(at * step, min(size, (at + 1) * step))
-            for at, size, step in zip(place, sizes, steps, strict=True)
+            Span(at * step, (at + 1) * step if (at + 1) * step < size else whole)
+            for at, size, step, whole in zip(place, sizes, steps, wholes, strict=True)
         )
         found.append(Block(index, (i, j, k), tuple(others)))
     return found

@@ -79,7 +79,7 @@ class BlockGrid:
         """Return the grid of the blocks of a job, in the order of `partition`."""
         first, grid = blocks[0], layout.grid
         sizes = [span.size for span in (*first.box, *first.extra)]
-        wholes = (*grid.sizes, *grid.extra_sizes)
+        wholes = (*grid.cut_sizes, *grid.extra_sizes)
         i, j, _, *others = (-(-n // step) for n, step in zip(wholes, sizes, strict=True))
         bare = replace(layout, reaches=tuple(((0, 0),) * 3 for _ in layout.uses))
         own = touched_chunks(bare, (first,), 1)[0]

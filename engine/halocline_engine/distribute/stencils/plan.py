@@ -104,7 +104,7 @@ def make_plan(demand: Demand, supply: Supply) -> Plan:
         layout=cut.layout,
         block=cut.block,
         extra_block=cut.extra,
-        blocks=partition(grid.sizes, grid.extra_sizes, cut.block, cut.extra),
+        blocks=partition(grid.cut_sizes, grid.extra_sizes, cut.block, cut.extra, grid.sizes),
         steps_per_pass=steps,
         passes=demand.passes_of(steps),
         slots=demand.slots if cut.count > 1 else 0,
@@ -289,8 +289,10 @@ def _cut(demand: Demand, supply: Supply, steps: int) -> _Cut:
 
 def _wished(dim: str, demand: Demand, grid: Grid) -> int:
     # Through a pipeline points go one by one, so that neighbours follow each other there.
-    most = 1 if demand.slots and dim in grid.extra else grid.size_of(dim)
-    return min(demand.block.get(dim, most), grid.size_of(dim))
+    axis = grid.axis_of(dim)
+    size = grid.size_of(dim) if axis is None else grid.sizes[axis]
+    most = 1 if demand.slots and dim in grid.extra else size
+    return min(demand.block.get(dim, most), size)
 
 
 def _split_order(layout: Layout) -> list[str]:
@@ -350,7 +352,7 @@ def _measure(demand: Demand, sizes: Mapping[str, int], steps: int) -> _Cut:
     layout = replace(
         demand.layout, lines=tuple(_seen(lines, (i, j, k)) for lines in demand.layout.lines)
     )
-    count = block_count((*grid.sizes, *grid.extra_sizes), (i, j, k, *extra))
+    count = block_count((*grid.cut_sizes, *grid.extra_sizes), (i, j, k, *extra))
     sample = sample_blocks(grid, (i, j, k), extra)
     arrays = 0 if TARGETS[demand.target].compiles else 4
     costs = [cost_of(layout, block, steps, demand.temporaries, arrays) for block in sample]

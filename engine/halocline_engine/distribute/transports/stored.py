@@ -55,5 +55,6 @@ def held_values(source: Source, name: str, use: FieldUse, grid: Grid) -> NDArray
 
 def is_whole(use: FieldUse, grid: Grid) -> bool:
     """Whether a variable has all dimensions that there are of its field's axes."""
-    dims = [grid.dims[at] for at, axis in enumerate(Axis) if axis in use.axes]
+    several = zip(Axis, grid.dims_of(use.dims), strict=True)
+    dims = [dim for axis, dim in several if axis in use.axes]
     return all(dim is None or dim in use.dims for dim in dims)

@@ -10,6 +10,8 @@ const RULES = {
   periodic: "periodic: the other end follows",
   edge: "edge: the last cell again",
   reflect: "reflect: mirrored at the last cell",
+  symmetric: "symmetric: mirrored at the edge",
+  antisymmetric: "antisymmetric: mirrored with the other sign",
   extrapolate: "extrapolate: the line through the last two cells",
   constant: "a constant value",
 };

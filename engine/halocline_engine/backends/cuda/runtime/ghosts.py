@@ -139,7 +139,9 @@ def _along(number: int, pair: tuple[Side | None, Side | None]) -> str:
                 lines += [f"  if ({word}) value = value + (T)({steps}) * slope;"]
             case Rule.CONSTANT:
                 lines += [f"  if ({word}) value = r.{word}_{axis};"]
-            case Rule.EDGE | Rule.REFLECT | Rule.WRAP:
+            case Rule.ANTISYMMETRIC:
+                lines += [f"  if ({word}) value = (T)-value;"]
+            case Rule.EDGE | Rule.REFLECT | Rule.SYMMETRIC | Rule.WRAP:
                 pass
     return "\n".join((*lines, "  return value;", "}\n\n"))
 
@@ -161,6 +163,8 @@ def _cell(side: Side, end: _End, own: str) -> str:
             return end.last
         case Rule.REFLECT:
             return f"2 * ({end.last}) - {own}"
+        case Rule.SYMMETRIC | Rule.ANTISYMMETRIC:
+            return f"2 * ({end.last}) - {own} {'-' if end.inwards == '+' else '+'} 1"
         case Rule.WRAP:
             return end.around
 
