@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +14,23 @@ from halocline_engine.backends.made.arrays import chosen_parts
 from halocline_engine.backends.reference.values import evaluate
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import InternalError
-from halocline_engine.ir.nodes import Expr, Program, Read
+from halocline_engine.ir.nodes import Choice, Expr, Program, Read
 from halocline_engine.ir.verify import verify
+from halocline_engine.ir.walk import parameters_of
 from halocline_engine.passes.choose_components import choose_components
 from halocline_engine.passes.settle_conditions import scalar_conditions, settle_conditions
+from halocline_engine.passes.weigh_records import Records, weigh_records
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 
-__all__ = ["left_of", "outcomes_of", "settled", "settled_conditions", "with_scalars"]
+__all__ = [
+    "left_of",
+    "outcomes_of",
+    "settled",
+    "settled_conditions",
+    "with_records",
+    "with_scalars",
+]
 
 
 def settled_conditions(compiled: Compiled) -> tuple[Expr, ...]:
@@ -35,9 +44,7 @@ def settled_conditions(compiled: Compiled) -> tuple[Expr, ...]:
 
 def left_of(program: Program, scalars: Scalars) -> Program:
     """Return what such scalars leave of a program, whose work is that of a call."""
-    conditions = scalar_conditions(program)
-    outcomes = outcomes_of(conditions, scalars)
-    return settle_conditions(program, dict(zip(conditions, outcomes, strict=True)))
+    return settle_conditions(program, _outcomes(scalar_conditions(program), scalars))
 
 
 def outcomes_of(conditions: Iterable[Expr], scalars: Scalars) -> tuple[bool, ...]:
@@ -48,7 +55,8 @@ def outcomes_of(conditions: Iterable[Expr], scalars: Scalars) -> tuple[bool, ...
 
 def settled(compiled: Compiled, outcomes: Sequence[bool]) -> Compiled:
     """Return what computes calls for which the `settled_conditions` have such outcomes."""
-    schedule = _settled(compiled.schedule, compiled, outcomes)
+    known = dict(zip(settled_conditions(compiled), outcomes, strict=True))
+    schedule = _settled(compiled.schedule, compiled.target, known)
     if schedule is compiled.schedule:
         return compiled
     return _rebuilt(compiled, compiled.program, schedule)
@@ -59,31 +67,47 @@ def with_scalars(
 ) -> Compiled:
     """Return what computes for such scalars alone, in another meaning of the program.
 
-    Of fields that are only read it reads those in `kept`, and what its kernels need.
+    Scalars that are not there may have any value in each step. Of fields that are only read it
+    reads those in `kept`, and what its kernels need.
     """
     schedule = compiled.schedule
     if meaning != compiled.program:
         kernels = choose_components(meaning) if schedule.program.choices else meaning
         schedule = replace(schedule, program=kernels)
         compiled = replace(compiled, schedule=schedule)
-    outcomes = outcomes_of(settled_conditions(compiled), scalars)
-    planned = _settled(schedule, compiled, outcomes)
+    outcomes = _outcomes(settled_conditions(compiled), scalars)
+    planned = _settled(schedule, compiled.target, outcomes)
     known = _without_unused(planned.program, meaning, scalars, kept)
     if planned is schedule and known == compiled.program:
         return compiled
     return _rebuilt(compiled, known, planned)
 
 
-def _settled(schedule: Schedule, compiled: Compiled, outcomes: Sequence[bool]) -> Schedule:
+def with_records(compiled: Compiled, made: Mapping[str, Records]) -> Compiled:
+    """Return what computes with fields that are made of records."""
+    program = weigh_records(compiled.program, made)
+    kernels = weigh_records(compiled.schedule.program, made)
+    for one in (program, kernels):
+        verify(one)
+    schedule = plan(kernels, analyse(kernels), TARGETS[compiled.target].options())
+    return _rebuilt(replace(compiled, facts=analyse(program)), program, schedule)
+
+
+def _outcomes(conditions: Iterable[Expr], scalars: Scalars) -> dict[Expr, bool]:
+    """Return the conditions of which all scalars are known, and whether each holds."""
+    known = [one for one in conditions if parameters_of(one) <= scalars.keys()]
+    return dict(zip(known, outcomes_of(known, scalars), strict=True))
+
+
+def _settled(schedule: Schedule, target: str, outcomes: Mapping[Expr, bool]) -> Schedule:
     """Return the schedule of what is left where conditions have outcomes."""
-    conditions = settled_conditions(compiled)
-    if not conditions:
+    if not outcomes:
         return schedule
-    left = settle_conditions(schedule.program, dict(zip(conditions, outcomes, strict=True)))
+    left = settle_conditions(schedule.program, outcomes)
     if left is schedule.program:
         return schedule
     verify(left)
-    return plan(left, analyse(left), TARGETS[compiled.target].options())
+    return plan(left, analyse(left), TARGETS[target].options())
 
 
 def _rebuilt(compiled: Compiled, program: Program, schedule: Schedule) -> Compiled:
@@ -102,7 +126,9 @@ def _without_unused(
 
     Arrays stay whose levels a scalar counts.
     """
-    used = {part for _, part in chosen_parts(kernels.choices, scalars)}
+    known = [one for one in kernels.choices if _is_known(one, scalars)]
+    used = {part for _, part in chosen_parts(known, scalars)}
+    used |= {part for one in kernels.choices if one not in known for part in one.parts}
     used |= {limit.field for limit in program.limits if limit.field is not None}
     used |= {one.name for one in kernels.fields if one.read or one.written}
     fields = tuple(
@@ -110,6 +136,10 @@ def _without_unused(
         for one in program.fields
     )
     return replace(program, fields=fields)
+
+
+def _is_known(choice: Choice, scalars: Scalars) -> bool:
+    return parameters_of(choice.index) <= scalars.keys()
 
 
 def _no_field(read: Read) -> HostArray:

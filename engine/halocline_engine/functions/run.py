@@ -18,6 +18,7 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.backends.compiled import Compiled, retargeted
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
+from halocline_engine.datasets.times.clock import time_of
 from halocline_engine.distribute.executors.select import check_threads
 from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.blockwise import stencil_job
@@ -53,6 +54,7 @@ def run(
     feedback: Mapping[str, str] | None = None,
     until: Mapping[str, Any] | None = None,
     snapshot_every: int | None = None,
+    time: Mapping[str, Any] | None = None,
     workspace: str | PathLike[str] | None = None,
     **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
@@ -68,8 +70,10 @@ def run(
         Variables by field of the program; by default the variable of the same name. A field that is
         written becomes a variable of the result. A variable that lacks an axis of a field that is
         only read is repeated along it.
-    scalars : mapping of str to number, optional
-        Values of the scalar parameters.
+    scalars : mapping of str to number, DataArray or mapping, optional
+        Values of the scalar parameters: numbers, arrays along the dimension 'step' or one that is
+        looped over, ``{'values': [...], 'dim': 'step'}``, or what the clock tells at the beginning
+        of each step, ``{'clock': 'seconds'}``, 'step', 'day_of_year' or 'time_of_day'.
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`.
     dtypes : mapping of str or type to dtype or str, optional
@@ -89,7 +93,8 @@ def run(
         applies before each step to all fields, but those with a rule of their own:
         ``{'low': ..., 'high': ..., 'fields': {'v': {'constant': 0.0}}}``.
     steps : int, default: 1
-        Number of times the program is run.
+        Number of times the program is run. With an end or a duration in `time` it follows from
+        that.
     feedback : mapping of str to str, optional
         Inputs by the output that becomes them in the next step. The output keeps the values of the
         input where nothing is written. Fields that are updated in place need none.
@@ -101,8 +106,17 @@ def run(
         infinite or NaN raises a `DivergenceError`, unless ``'non_finite': 'ignore'``. The result
         has the attributes `halocline_steps` and `halocline_change`.
     snapshot_every : int, optional
-        Number of steps between snapshots of the result, along a first dimension 'step'. The last
-        step is kept too.
+        Number of steps between snapshots of the result, along a first dimension 'step', or 'time'
+        if there is a clock. The last step is kept too.
+    time : mapping, optional
+        Clock of the steps: ``{'start': '2015-01-01', 'step': '15min'}``. Fields that are only read
+        and whose variables vary with time are forcing: ``'interpolate'`` is 'linear' (the default),
+        'previous', 'nearest', 'mean' (over the step, for records with time bounds), or one for each
+        field; ``'cyclic'`` is True, 'year' or a duration if records repeat. ``'end'`` or
+        ``'duration'`` give the number of steps. A ``'calendar'`` of CF is by default that of the
+        data. Without a start, the run continues from the dataset's time without dimensions; seconds
+        and steps count from the ``'reference'``, by default the start of the first run. Results
+        have the time of the end of their step.
     %(execution)s
     workspace : path, optional
         Folder of checkpoints. The same job with the same workspace continues from the newest one.
@@ -165,6 +179,7 @@ def run(
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         until=until_of(until),
         every=None if snapshot_every is None else whole("snapshot_every", snapshot_every, 1),
+        time=time_of(time),
         chunks=execution.block_sizes,
         output=execution.place,
         workspace=place_of("workspace", workspace),

@@ -58,7 +58,7 @@ STAGES: Mapping[str, Callable[..., Any]] = {
 #: Arguments of these functions that belong to the whole sequence.
 _OF_ALL = {
     *(ExecutionArguments.__annotations__.keys() - {"chunks"}),
-    *("dataset", "steps", "until", "snapshot_every", "workspace", "plans"),
+    *("dataset", "steps", "until", "snapshot_every", "time", "workspace", "plans"),
 }
 _REASON = "the stages of a step follow each other"
 _EXAMPLE = "[{'stencil': {'program': text}}, {'tridiagonal': {'lower': 'a', ...}}]"

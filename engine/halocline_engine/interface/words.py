@@ -58,9 +58,10 @@ OPTIONS: Mapping[str, str] = {
     "stencil_name": "--stencil-name",
     "steps": "--steps",
     "target": "--target",
+    "time": "--time",
 }
 #: Options whose words may be joined by commas; others are repeated.
-_JOINED = ("axes", "boundary", "chunks")
+_JOINED = ("axes", "boundary", "chunks", "time")
 
 _ARGUMENTS = (
     *OPTIONS,

@@ -88,7 +88,7 @@ SnapshotEvery: TypeAlias = Annotated[
     int | None,
     Field(
         title="Snapshot every",
-        description="After how many steps results are kept, along a dimension 'step'.",
+        description="After how many steps results are kept, along a dimension 'step', or 'time'.",
         ge=1,
         le=10_000_000,
     ),

@@ -37,7 +37,11 @@ _KINDS: Mapping[str, Process] = {
     )
 }
 #: Inputs of these that belong to the whole sequence, or are not allowed in a stage.
-_OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "snapshot_every", "order"})
+_OF_ALL = frozenset(
+    {
+        *("dataset", "target", "mode", "steps", "until", "snapshot_every", "time", "order"),
+    }
+)
 
 
 class _OneKind(Inputs):

@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 __all__ = [
     "OPTIONS",
     "STENCIL",
+    "ClockScalar",
     "ConstantBoundary",
     "FieldBoundary",
     "LiteralPrecision",
+    "ScalarValues",
     "SidedBoundary",
     "StencilInputs",
+    "Time",
     "Until",
     "check_program",
     "program_arguments",
@@ -88,6 +91,40 @@ class FieldBoundary(SidedBoundary):
     ]
 
 
+class ClockScalar(Inputs):
+    """A scalar that the clock of the job tells at the beginning of each step."""
+
+    clock: Literal["step", "seconds", "day_of_year", "time_of_day"]
+
+
+class ScalarValues(Inputs):
+    """Values of a scalar along the steps, or a dimension that is looped over."""
+
+    values: Annotated[list[_Scalar], Field(min_length=1, max_length=1_000_000)]
+    dim: Dimension
+
+
+_Date = Annotated[str, Field(max_length=40)]
+_Duration = Annotated[str, Field(max_length=40)]
+_Method = Literal["previous", "nearest", "linear", "mean"]
+
+
+class Time(Inputs):
+    """The clock of a job, and how variables that vary with time follow from their records."""
+
+    start: Annotated[_Date | None, Field(title="Start")] = None
+    step: Annotated[_Duration, Field(title="Step")]
+    end: Annotated[_Date | None, Field(title="End")] = None
+    duration: Annotated[_Duration | None, Field(title="Duration")] = None
+    calendar: Annotated[_Date | None, Field(title="Calendar")] = None
+    reference: Annotated[_Date | None, Field(title="Reference")] = None
+    interpolate: Annotated[
+        _Method | Annotated[dict[FieldName, _Method], Field(max_length=256)] | None,
+        Field(title="Interpolation"),
+    ] = None
+    cyclic: Annotated[StrictBool | _Duration | None, Field(title="Period")] = None
+
+
 class Until(Inputs):
     """A job ends when a step changes an output by so little."""
 
@@ -121,8 +158,13 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     scalars: Annotated[
-        dict[ScalarName, _Scalar] | None,
-        Field(title="Scalars", description="Values of the scalar parameters.", max_length=256),
+        dict[ScalarName, _Scalar | ClockScalar | ScalarValues] | None,
+        Field(
+            title="Scalars",
+            description="Values of the scalar parameters: numbers, "
+            '{"values": [...], "dim": "step"}, or {"clock": "seconds"}.',
+            max_length=256,
+        ),
     ] = None
     externals: Annotated[
         dict[Name, _External] | None,
@@ -187,6 +229,14 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     snapshot_every: SnapshotEvery = None
+    time: Annotated[
+        Time | None,
+        Field(
+            title="Time",
+            description='Start and length of the steps, as "2015-01-01" and "15min"; fields whose '
+            "variables vary with time are read as it goes on.",
+        ),
+    ] = None
     target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],
@@ -236,8 +286,9 @@ def check_program(inputs: StencilInputs) -> None:
         dims_given,
         joined_components,
     )
-    from halocline_engine.analysis.scalars import scalars_of
+    from halocline_engine.analysis.scalars import given_scalars_of
     from halocline_engine.datasets.names import check_written
+    from halocline_engine.datasets.times.clock import time_of
 
     given = inputs.arguments()
     program, _ = _lowered(inputs)
@@ -245,7 +296,8 @@ def check_program(inputs: StencilInputs) -> None:
     axes: dict[str, str | None] = given.get("axes") or {}
     boundary: dict[str, Any] = given.get("boundary") or {}
     check_fields(program, inputs.fields or {})
-    scalars_of(program, inputs.scalars or {})
+    given_scalars_of(program, given.get("scalars") or {})
+    time_of(given.get("time"))
     check_feedback(program, joined_components(program, inputs.feedback or {}))
     check_written(program, inputs.fields or {})
     check_axes(axes)

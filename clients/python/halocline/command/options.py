@@ -10,7 +10,17 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["Given", "boundaries", "join", "numbers", "pairs", "precision", "with_stencil_options"]
+__all__ = [
+    "Given",
+    "boundaries",
+    "clock",
+    "join",
+    "numbers",
+    "pairs",
+    "precision",
+    "scalars",
+    "with_stencil_options",
+]
 
 _Words = list[str] | None
 _BOUNDARY = (
@@ -22,7 +32,9 @@ _OPTIONS: dict[str, Any] = {
         str | None, typer.Option(help="Which stencil of the file, if it has several.")
     ],
     "field": Annotated[_Words, typer.Option("--field", help="PARAMETER=VARIABLE")],
-    "scalar": Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")],
+    "scalar": Annotated[
+        _Words, typer.Option("--scalar", help="PARAMETER=NUMBER, or PARAMETER=clock:seconds")
+    ],
     "external": Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")],
     "dtype": Annotated[_Words, typer.Option("--dtype", help="NAME=TYPE")],
     "literal_precision": Annotated[
@@ -38,6 +50,12 @@ _OPTIONS: dict[str, Any] = {
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
     "steps": Annotated[int | None, typer.Option(help="Number of steps.")],
     "snapshot_every": Annotated[int | None, typer.Option(help="Steps between snapshots.")],
+    "time": Annotated[
+        _Words,
+        typer.Option(
+            "--time", help="start=DATE,step=15min; also end, duration, calendar, interpolate."
+        ),
+    ],
     "feedback": Annotated[
         _Words, typer.Option("--feedback", help="OUTPUT=INPUT of the next step.")
     ],
@@ -88,7 +106,7 @@ def _given(words: dict[str, Any]) -> Given:
     inputs = {
         "stencil_name": words["stencil_name"],
         "fields": pairs("--field", words["field"]),
-        "scalars": numbers("--scalar", words["scalar"]),
+        "scalars": scalars("--scalar", words["scalar"]),
         "externals": numbers("--external", words["external"]),
         "dtypes": pairs("--dtype", words["dtype"]),
         "literal_precision": precision("--literal-precision", words["literal_precision"]),
@@ -100,6 +118,7 @@ def _given(words: dict[str, Any]) -> Given:
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],
         "snapshot_every": words["snapshot_every"],
+        "time": clock("--time", join(words["time"])),
         "feedback": pairs("--feedback", words["feedback"]),
         "target": words["target"],
         "mode": words["mode"],
@@ -143,6 +162,39 @@ def numbers(option: str, words: Sequence[str] | None) -> dict[str, bool | int | 
     {'alpha': 0.5, 'n': 3, 'flag': True}
     """
     return {name: _number(option, text) for name, text in pairs(option, words).items()}
+
+
+def scalars(option: str, words: Sequence[str] | None) -> dict[str, Any]:
+    """Read `NAME=NUMBER` words, and `NAME=clock:QUANTITY`.
+
+    >>> scalars("--scalar", ["alpha=0.5", "t=clock:seconds"])
+    {'alpha': 0.5, 't': {'clock': 'seconds'}}
+    """
+    return {
+        name: {"clock": text.removeprefix("clock:")}
+        if text.startswith("clock:")
+        else _number(option, text)
+        for name, text in pairs(option, words).items()
+    }
+
+
+def clock(option: str, words: Sequence[str] | None) -> dict[str, Any]:
+    """Read `KEY=VALUE` words of a clock; `interpolate.FIELD` is the method of a field.
+
+    >>> clock("--time", ["start=2015-01-01", "step=15min", "interpolate.sst=previous"])
+    {'start': '2015-01-01', 'step': '15min', 'interpolate': {'sst': 'previous'}}
+    """
+    found: dict[str, Any] = {}
+    for name, text in pairs(option, words).items():
+        key, dot, field_name = name.partition(".")
+        if dot and key == "interpolate":
+            several = found.setdefault(key, {})
+            if not isinstance(several, dict):
+                raise typer.BadParameter(f"'{key}' is given twice.", param_hint=option)
+            several[field_name] = text
+        else:
+            found[name] = True if text == "true" else text
+    return found
 
 
 def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] | None:

@@ -6,6 +6,7 @@ what was expected, what was got, and an example.
 
 from __future__ import annotations
 
+import datetime as dt
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -151,7 +152,41 @@ def _axis(argument: str, given: Any) -> str | dict[str, str]:
 
 
 def _scalars(argument: str, given: Any) -> dict[str, Any] | None:
-    return numbers(argument, by_name(argument, given))
+    """Return numbers, and those that vary as JSON says so."""
+    told = by_name(argument, given)
+    varying = {name: _varying(argument, name, one) for name, one in told.items() if _varies(one)}
+    rest = {name: value for name, value in told.items() if name not in varying}
+    return {**(numbers(argument, rest) or {}), **varying} or None
+
+
+def _varies(value: Any) -> bool:
+    return isinstance(value, Mapping) or bool(getattr(value, "dims", ()))
+
+
+def _varying(argument: str, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        if len(value.dims) > 1:
+            raise _wrong(f"{argument}['{name}']", "an array along one dimension", value)
+        value = {"values": np.asarray(value.values), "dim": str(value.dims[0])}
+    told = dict(cast("Mapping[str, Any]", value))
+    if isinstance(told.get("values"), np.ndarray | list | tuple):
+        several = {str(at): one for at, one in enumerate(told["values"])}
+        told["values"] = list((numbers(argument, several) or {}).values())
+    return told
+
+
+def _time(argument: str, given: Any) -> dict[str, Any]:
+    """Return the argument `time` with dates and durations as text."""
+    return {name: _moment(value) for name, value in by_name(argument, given).items()}
+
+
+def _moment(value: Any) -> Any:
+    one = value.values[()] if getattr(value, "ndim", None) == 0 else value
+    if isinstance(one, (np.timedelta64, dt.timedelta)):
+        return f"{cast('Any', np).timedelta64(one, 'us').astype(np.int64)}us"
+    if isinstance(one, (np.datetime64, dt.date)):
+        return str(cast("Any", np).datetime64(one, "us"))
+    return one.isoformat() if hasattr(one, "isoformat") else one
 
 
 def _externals(argument: str, given: Any) -> dict[str, Any] | None:
@@ -222,6 +257,7 @@ _EXAMPLES: Mapping[str, str] = {
     "axis": "{'centre': 'z', 'face': 'z_f'}",
     "boundary": "{'lon': 'periodic'}",
     "feedback": "{'smoothed': 't'}",
+    "time": "{'start': '2015-01-01', 'step': '15min'}",
     "until": "{'field': 'smoothed', 'below': 1e-6}",
     "chunks": "{'lat': 100, 'lon': 100}",
     "inputs": "{'dataset': 'upload:...'}",
@@ -282,5 +318,6 @@ CHECKS: Mapping[str, _Check] = {
     "rhs": _name_or_names,
     "scalars": _scalars,
     "stages": _stages,
+    "time": _time,
     "until": _until,
 }

@@ -80,7 +80,7 @@ class StencilArguments(SubmissionArguments, total=False):
     """A stencil program's names, values, boundary and steps."""
 
     fields: Annotated[Mapping[str, str] | None, Default(None)]
-    scalars: Annotated[Mapping[str, Number] | None, Default(None)]
+    scalars: Annotated[Mapping[str, Any] | None, Default(None)]
     externals: Annotated[Mapping[str, Any] | None, Default(None)]
     dtypes: Annotated[Mapping[str, Any] | None, Default(None)]
     stencil_name: Annotated[str | None, Default(None)]
@@ -92,6 +92,7 @@ class StencilArguments(SubmissionArguments, total=False):
     feedback: Annotated[Mapping[str, str] | None, Default(None)]
     until: Annotated[Mapping[str, Any] | None, Default(None)]
     snapshot_every: Annotated[int | None, Default(None)]
+    time: Annotated[Mapping[str, Any] | None, Default(None)]
     order: Annotated[str, Default("auto")]
 
 

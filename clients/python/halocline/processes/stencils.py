@@ -46,8 +46,10 @@ class Stencils(Submitting):
         fields : mapping of str to str, optional
             Variables by field of the program; by default the variable of the same name. Only
             variables that the program needs are uploaded.
-        scalars : mapping of str to number, optional
-            Values of the scalar parameters.
+        scalars : mapping of str to number, DataArray or mapping, optional
+            Values of the scalar parameters: numbers, arrays along the dimension 'step' or one that
+            is looped over, ``{'values': [...], 'dim': 'step'}``, or what the clock tells,
+            ``{'clock': 'seconds'}``.
         externals : mapping of str to number, function, module or mapping, optional
             Values of the names that the program imports from `__externals__`, or from a module that
             is not read: numbers, places on an axis such as `I[0]`, functions, and modules, other
@@ -80,7 +82,10 @@ class Stencils(Submitting):
             output `v` by at most so much anywhere; 'norm' is the square root of the sum of squares.
         snapshot_every : int, optional
             Steps between two snapshots: results are kept after so many steps, and so on, and after
-            the last one, along a first dimension 'step'.
+            the last one, along a first dimension 'step', or 'time' if there is a clock.
+        time : mapping, optional
+            Clock of the steps, such as ``{'start': '2015-01-01', 'step': '15min', 'interpolate':
+            'linear'}``. Variables that vary with time are read as it goes on.
         order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
             Order of the blocks.
         %(submission)s

@@ -335,8 +335,8 @@ def _evenly_chunked(dataset: xr.Dataset) -> xr.Dataset:
 def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False) -> xr.Dataset:
     """Return the part of a dataset that a job needs.
 
-    The part is those `variables` that the dataset has, with their coordinates, or all of it where
-    it has none of them; with `complete`, one that it lacks is a FieldError.
+    The part is those `variables` that the dataset has, with their coordinates and bounds, or all of
+    it where it has none of them; with `complete`, one that it lacks is a FieldError.
     """
     wanted = list(dict.fromkeys(variables))
     present = [name for name in wanted if name in dataset.variables]
@@ -345,7 +345,14 @@ def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = Fa
         raise FieldError(
             f"The dataset has no variable '{lacking}'.", hint=_near(lacking, dataset.variables)
         )
-    return dataset[present] if present else dataset
+    return dataset[[*present, *_bounds(dataset, present)]] if present else dataset
+
+
+def _bounds(dataset: xr.Dataset, present: Iterable[str]) -> list[str]:
+    """Return the variables with the bounds of coordinates along one dimension, such as times."""
+    along = (dataset[dim] for dim in dataset[[*present]].dims if dim in dataset.variables)
+    told = (one.attrs.get("bounds", one.encoding.get("bounds")) for one in along)
+    return [str(name) for name in dict.fromkeys(told) if name in dataset.variables]
 
 
 def _near(name: str, known: Iterable[object]) -> str:

@@ -49,7 +49,8 @@ class FieldUse:
     `dims` are the variable's dimensions in its own order; `dtype` is NumPy's name; `chunks` are the
     sizes of the source's chunks along `dims`, or empty where it has none. `partner` is the other
     end of the feedback of a FED or FEEDS field. `complete` says that the program writes every cell
-    of its domain, whatever the data, and `read` that it reads the field.
+    of its domain, whatever the data, and `read` that it reads the field. Chunks of a variable that
+    varies with time have several `records` each, of which one is read at a time.
     """
 
     name: str
@@ -62,6 +63,7 @@ class FieldUse:
     partner: str = ""
     complete: bool = False
     read: bool = True
+    records: int = 1
 
     @property
     def loaded(self) -> bool:

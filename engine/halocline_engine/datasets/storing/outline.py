@@ -47,7 +47,9 @@ def outline_of(dataset: xr.Dataset) -> dict[str, Any]:
                 "shape": [int(size) for size in variable.shape],
                 "dtype": _named(cast("Any", variable).dtype),
                 "attrs": _plain(variable.attrs),
-                **({"values": axis.tolist()} if (axis := _axis(dataset, name)) is not None else {}),
+                **(
+                    {"values": _numbers(axis)} if (axis := _axis(dataset, name)) is not None else {}
+                ),
             }
             for name, variable in dataset.variables.items()
         },
@@ -101,12 +103,17 @@ def _variable(outline: Mapping[str, Any]) -> xr.Variable:
 
 
 def _axis(dataset: xr.Dataset, name: Hashable) -> NDArray[Any] | None:
-    """Return the numbers of a short coordinate along its own dimension, which are in memory."""
+    """Return a short coordinate along its own dimension, of numbers or dates that are in memory."""
     if name not in dataset.indexes or name not in dataset.dims:
         return None
     values = dataset[name].values
-    is_short = values.size <= _LONGEST_AXIS and values.dtype.kind in "iuf"
+    is_short = values.size <= _LONGEST_AXIS and values.dtype.kind in "iufM"
     return values if is_short and bool(np.isfinite(values).all()) else None
+
+
+def _numbers(axis: NDArray[Any]) -> list[Any]:
+    """Return numbers as JSON has them; dates are those since 1970."""
+    return (axis.astype(np.int64) if axis.dtype.kind == "M" else axis).tolist()
 
 
 def _named(dtype: np.dtype[Any]) -> str:

@@ -20,13 +20,13 @@ from halocline_engine.backends.base import (
     Array,
     Executable,
     Placed,
-    Scalars,
     Turning,
     prepare,
 )
 from halocline_engine.copies import of_device
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
+from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
 from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
@@ -93,7 +93,7 @@ class BlockFields:
         """Return the view of the block's own cells of an array that holds a field's frame."""
         return array[_within(self.cells.own[name], self.cells.frames[name])]
 
-    def advance(self, scalars: Scalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
+    def advance(self, scalars: StepScalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
         """Make all steps; return the array that each field has after the last one.
 
         `cancelled` is looked at before each step, and ten times a second where many are repeated;
@@ -114,7 +114,7 @@ class BlockFields:
         """Whether `queue` makes steps that are complete when it returns."""
         return len(self.cells.domains) > _MANY and self._alike(_EAGER)
 
-    def queue(self, scalars: Scalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
+    def queue(self, scalars: StepScalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
         """Queue all steps as `advance` does, and wait for nothing.
 
         Only where very many steps compute the same cells they are made as `advance` makes them, and
@@ -133,9 +133,16 @@ class BlockFields:
         return self.arrays[name][_within(box, self.cells.frames[name])]
 
     def _alike(self, first: int) -> bool:
-        """Whether all steps from one on compute the same cells and leave the same ones valid."""
+        """Whether all steps from one on compute the same cells and leave the same ones valid.
+
+        They have the same scalars, too.
+        """
         cells = self.cells
-        return _same(cells.domains[first:]) and _same(cells.valid[first + 1 :])
+        return (
+            not self.layout.varying
+            and _same(cells.domains[first:])
+            and _same(cells.valid[first + 1 :])
+        )
 
     def _repeat(self, steps: BlockSteps, step: int, cancelled: CancelToken | None) -> None:
         """Make the steps from one on, which are alike.
@@ -158,10 +165,11 @@ class BlockFields:
 class BlockSteps:
     """Steps on the arrays of a block, each from what the one before it left.
 
-    Views of the arrays are made once, as they take longer than a step.
+    `scalars` are those of the steps from the first one on, at the block's point. Views of arrays
+    are made once, as they take longer than a step.
     """
 
-    def __init__(self, block_fields: BlockFields, scalars: Scalars) -> None:
+    def __init__(self, block_fields: BlockFields, scalars: StepScalars) -> None:
         self._layout, self._cells = block_fields.layout, block_fields.cells
         self._executable, self._scalars = block_fields.executable, scalars
         self._arrays = block_fields.arrays
@@ -191,6 +199,10 @@ class BlockSteps:
     def array_of(self, owner: str) -> Array:
         """Return the array that a field had at the start."""
         return self._arrays[owner]
+
+    def exchange(self, one: str, other: str) -> None:
+        """Exchange the arrays of two fields that are only read."""
+        self._whose[one], self._whose[other] = self._whose[other], self._whose[one]
 
     def make(self, step: int, executable: Executable | None = None) -> None:
         """Make a step, which computes the cells that the geometry gives for `step`.
@@ -287,7 +299,7 @@ class BlockSteps:
             ((fi, si), (fj, sj), (fk, sk)) = self._begins[name]
             origins[name] = ((i.start - fi) * si, (j.start - fj) * sj, (k.start - fk) * sk)
             fields[name] = self._view(use)
-        return fields, self._scalars, origins, (i.size, j.size, k.size)
+        return fields, self._scalars.of(self._made), origins, (i.size, j.size, k.size)
 
     def _array(self, name: str) -> Array:
         return self._arrays[self._whose[name]]

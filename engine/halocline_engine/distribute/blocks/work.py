@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Artifact, Executable, Value
+from halocline_engine.backends.base import Artifact, Executable
 from halocline_engine.backends.compiled import Compiled
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.datasets.stores.chunks import Tally, counted
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.device.launch.streams import brought, new_array
+from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.blocks.steps import BlockFields, nothing
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block
@@ -82,13 +83,14 @@ def saved_states(uses: Iterable[FieldUse]) -> tuple[tuple[str, str], ...]:
 class BoundProgram:
     """A program with values, and where its fields are read and written.
 
-    `sources` are loaded fields, each with where it is read and its name there; `saved` are names in
-    the sink, each with the field whose values are written.
+    `scalars` are those of the steps that are made. `sources` are loaded fields, each with where it
+    is read and its name there; `saved` are names in the sink, each with the field whose values are
+    written.
     """
 
     layout: Layout
     code: Code
-    scalars: Mapping[str, Value]
+    scalars: StepScalars
     sources: tuple[tuple[str, Source, str], ...]
     sink: Sink
     saved: tuple[tuple[str, str], ...]
@@ -179,7 +181,8 @@ def _compute(
             if roles[name] is not Role.INPUT or before.get(name) != at:
                 block_fields.upload(name, values[at])
             before[name] = at
-        after = block_fields.advance(work.scalars, cancelled)
+        scalars = work.scalars.at(work.layout.grid.extra, block, point)
+        after = block_fields.advance(scalars, cancelled)
         for _, name in work.saved:
             own = block_fields.own if work.on_device else block_fields.download
             values = own(after[name], name)

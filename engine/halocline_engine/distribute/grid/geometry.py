@@ -44,7 +44,8 @@ class Layout:
 
     `lines` and `reaches` belong to `uses`, one each: the axes of a field as blocks see them
     (`boundary.local`), and how far around a point the program reads it. `named` says that the
-    program names points along I by tables, so that a block has all of them.
+    program names points along I by tables, so that a block has all of them, and `varying` that
+    scalars change from step to step, so that no two steps are alike.
     """
 
     grid: Grid
@@ -52,6 +53,7 @@ class Layout:
     lines: tuple[Lines, ...]
     reaches: tuple[Reaches, ...]
     named: bool = False
+    varying: bool = False
 
     @property
     def reach(self) -> Reaches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -108,15 +109,19 @@ class Passes:
         return Finished(seconds=seconds, peak_bytes=self._peak_bytes, **sums)
 
 
-def pass_ends(done: int, steps: int, per_pass: int, every: int | None) -> Iterator[int]:
-    """Yield after how many steps each pass ends; all snapshots are among them.
+def pass_ends(
+    done: int, steps: int, per_pass: int, every: int | None, cuts: Sequence[int] = ()
+) -> Iterator[int]:
+    """Yield after how many steps each pass ends; all snapshots and cuts, in order, are among them.
 
-    >>> list(pass_ends(0, 10, 3, 4))
-    [3, 4, 7, 8, 10]
+    >>> list(pass_ends(0, 10, 3, 4)), list(pass_ends(0, 10, 4, None, (3, 5)))
+    ([3, 4, 7, 8, 10], [3, 5, 9, 10])
     """
     while done < steps:
         snapshot = steps if every is None else (done // every + 1) * every
-        done = min(steps, done + per_pass, snapshot)
+        at = bisect.bisect_right(cuts, done)
+        cut = cuts[at] if at < len(cuts) else steps
+        done = min(steps, done + per_pass, snapshot, cut)
         yield done
 
 

@@ -1,5 +1,7 @@
 """Snapshots: the results after every so many steps, along a dimension in front of their own.
 
+The dimension is `step`, or `time` where the run has a clock.
+
 In a workspace they are
 
     attempt-0/snapshots-1/             a store of results, with a place for each snapshot
@@ -26,7 +28,8 @@ from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.places import PlaceSource, place_in
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import ArrayStore, Region
-from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.datasets.times.clock import Clock
+from halocline_engine.datasets.untyped import XARRAY, ZARR
 from halocline_engine.distribute.jobs.checkpoint import (
     attempt_folder,
     digests_of,
@@ -36,18 +39,54 @@ from halocline_engine.distribute.jobs.checkpoint import (
 
 __all__ = [
     "STEP",
+    "TIME",
+    "Labels",
     "Series",
     "Snapshot",
     "begin_series",
     "bring",
     "complete_snapshots",
     "place_of_step",
+    "relabel",
     "shorten",
     "with_steps",
 ]
 
 #: The dimension of snapshots, and its coordinate: how many steps were made.
 STEP = "step"
+#: The same where a run has a clock: the time after these steps, which is one without a dimension
+#: where there are no snapshots.
+TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of results: numbers of steps, or times of a `clock`."""
+
+    clock: Clock | None = None
+
+    @property
+    def dim(self) -> str:
+        """The dimension of snapshots."""
+        return STEP if self.clock is None else TIME
+
+    def labelled(self, frame: xr.Dataset, steps: int, every: int | None) -> xr.Dataset:
+        """Return a result without its variables, with the labels of what there is after `steps`."""
+        if self.clock is None:
+            return frame if every is None else with_steps(frame, steps, every)
+        found = [steps] if every is None else [*range(every, steps, every), steps]
+        times, about = self.clock.labels(np.array(found, np.int64)), dict(self.clock.attributes)
+        if every is None:
+            del about["axis"]
+        dims = () if every is None else (TIME,)
+        values = times[0] if every is None else times
+        label = XARRAY.Variable(dims, values, about, self.clock.encoding)
+        kept = cast("Any", frame).drop_vars(TIME, errors="ignore")
+        return kept.assign_coords({TIME: label})
+
+    def stored(self, steps_done: int) -> int:
+        """Return the label after so many steps as a store has it."""
+        return steps_done if self.clock is None else self.clock.encoded(steps_done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +193,21 @@ def bring(
             place.write(name, region, source.read(name, region))
 
 
-def shorten(store: Path, names: Sequence[str], count: int, steps_done: int) -> None:
+def shorten(store: Path, names: Sequence[str], count: int, labels: Labels, steps_done: int) -> None:
     """Leave the first places of a store of results, of which the last has so many steps."""
     with full_disk(store):
         for name in names:
             array = ZARR.open_array(str(store), path=name, mode="r+")
             array.resize((count, *array.shape[1:]))
-        steps = ZARR.open_array(str(store), path=STEP, mode="r+")
+        steps = ZARR.open_array(str(store), path=labels.dim, mode="r+")
         steps.resize((count,))
-        steps[count - 1] = steps_done
+        steps[count - 1] = labels.stored(steps_done)
+
+
+def relabel(store: Path, labels: Labels, steps_done: int) -> None:
+    """Write anew after how many steps a store of results without snapshots was made."""
+    with full_disk(store):
+        ZARR.open_array(str(store), path=labels.dim, mode="r+")[...] = labels.stored(steps_done)
 
 
 def _intact(

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from halocline_engine.distribute.jobs.outputs import (
     same_disk,
     temporary_folder,
 )
-from halocline_engine.distribute.jobs.shares import step_work
+from halocline_engine.distribute.jobs.shares import StepWork, step_work
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import choose
 from halocline_engine.distribute.modes.plan_events import (
@@ -109,11 +110,7 @@ def launch(
     frame, attributes = _checked_frame(checked)
     sizes = _sizes(checked)
     memory = pool.memory
-
-    def choice() -> Choice:
-        found = choose(checked, _supply(checked, pool, sizes, memory), options, mode)
-        return _placed(found, checked, pool, sizes, options)
-
+    choice = partial(_choice, checked, pool, sizes, memory, options, mode)
     chosen = choice()
     resident, on_device = chosen.resident, chosen.on_device
     in_memory = not pool.remote and (bool(resident) or _passes_in_memory(checked, sizes, memory))
@@ -147,7 +144,9 @@ def launch(
             until=checked.request.until,
             every=checked.request.every,
             on_device=on_device,
-            work=step_work(left_of(checked.compiled.program, checked.scalars), checked.match.grid),
+            work=_step_work(checked),
+            forcing=checked.forcing,
+            labels=checked.labels,
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
@@ -155,6 +154,20 @@ def launch(
             times = checkpoint_times(options, sizes.kept)
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
         return in_memory_copy(result, frame, attributes) if is_moved else result
+
+
+def _choice(
+    checked: Checked, pool: Pool, sizes: _Bytes, memory: int, options: Options, mode: str
+) -> Choice:
+    """Return the mode of a job for the workers that there are."""
+    found = choose(checked, _supply(checked, pool, sizes, memory), options, mode)
+    return _placed(found, checked, pool, sizes, options)
+
+
+def _step_work(checked: Checked) -> StepWork:
+    """Return the work of a step, as far as constant scalars decide it."""
+    left = left_of(checked.compiled.program, checked.scalars.constant)
+    return step_work(left, checked.match.grid)
 
 
 def _checked_frame(checked: Checked) -> tuple[xr.Dataset, Mapping[str, Mapping[str, Any]]]:
@@ -211,7 +224,17 @@ def _sizes(checked: Checked) -> _Bytes:
         result=(snapshots + 1) * last,
         snapshots=snapshots * last,
         kept=field_bytes([use for use in uses if use.kept], grid),
-        loaded=field_bytes([use for use in uses if use.loaded], grid),
+        loaded=field_bytes([use for use in uses if use.loaded], grid) + _series_bytes(checked),
+    )
+
+
+def _series_bytes(checked: Checked) -> int:
+    """Return the bytes of forcing beside the records that are in memory at once."""
+    uses = {use.name: use for use in checked.match.uses}
+    return sum(
+        (one.size - one.windows.count) * field_bytes([uses[one.parts[0]]], checked.match.grid)
+        for one in checked.forcing.fields
+        if one.parts[0] in uses
     )
 
 

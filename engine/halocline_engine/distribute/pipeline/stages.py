@@ -21,6 +21,7 @@ from halocline_engine.control.interruption import interruptible
 from halocline_engine.datasets.grids.match import Role
 from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
+from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.blocks.work import Work, executable_of
 from halocline_engine.distribute.grid.geometry import Geometry, geometry
@@ -49,7 +50,7 @@ _READ_AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A block at one point of the other dimensions: its cells, and what of them is new.
+    """A block at one point of the other dimensions: its cells, what of them is new, its scalars.
 
     `shares` belong to the fields that are loaded; `last` says that its block has no more points.
     """
@@ -58,12 +59,14 @@ class Item:
     cells: Geometry
     shares: Mapping[str, Share]
     last: bool
+    scalars: StepScalars
 
 
 def items_of(work: Work, blocks: Sequence[Block]) -> list[Item]:
     """Return the blocks of a pass as they go through a device."""
     items: list[Item] = []
     uses = [use for use in work.layout.uses if use.loaded]
+    extra = work.layout.grid.extra
     for block in blocks:
         cells = geometry(work.layout, block, work.steps)
         points = points_of(block)
@@ -74,7 +77,8 @@ def items_of(work: Work, blocks: Sequence[Block]) -> list[Item]:
                 known = items and same_point(use, work.layout.grid, items[-1].block, point)
                 before = items[-1].cells.inner[use.name] if known else None
                 shares[use.name] = share(before, box)
-            items.append(Item(point, cells, shares, number == len(points)))
+            scalars = work.scalars.at(extra, point, (0,) * len(extra))
+            items.append(Item(point, cells, shares, number == len(points), scalars))
     return items
 
 
@@ -266,8 +270,7 @@ class PipelineStages:
             if self._uses[name].role is Role.INPUT:
                 frame = one.cells.frames[name]
                 fill_ghosts(block_fields.arrays[name], self._work.layout.lines_of(name), frame)
-        after = block_fields.queue(self._work.scalars, self._cancelled)
-        self._after[slot, self._kinds[item]] = after
+        self._after[slot, self._kinds[item]] = block_fields.queue(one.scalars, self._cancelled)
 
     def fetch(self, item: int, slot: int) -> None:
         """Queue the copies of what was made."""
@@ -307,7 +310,8 @@ class PipelineStages:
         """Return what items have in common whose steps are queued alike in one slot."""
         one = self._items[item]
         handed = {name: (one.shares[name].kept, self._wanted(item, name)) for name in self._loading}
-        return kind_of(self._executable, self._work.layout, one.block, one.cells, handed)
+        alike = kind_of(self._executable, self._work.layout, one.block, one.cells, handed)
+        return alike, tuple(one.scalars.constant.items())  # with which work is recorded
 
     def _known(self, name: str, box: Box) -> Array:
         """Return where the part of a field that the next item needs is kept meanwhile."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Repetition, repetition
+from halocline_engine.backends.base import Executable, Repetition, repetition
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
@@ -19,11 +19,11 @@ from halocline_engine.distribute.blocks.work import executable_of
 from halocline_engine.distribute.communicators.base import Communicator, agree
 from halocline_engine.distribute.exchanges.halos import Halos, ResidentBlock
 from halocline_engine.distribute.grid.exchange import exchange, wrapped_lines
-from halocline_engine.distribute.grid.geometry import geometry
+from halocline_engine.distribute.grid.geometry import Geometry, geometry
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.resident.bundles import Bundle, Bundles
 from halocline_engine.distribute.resident.model import RankJob
-from halocline_engine.distribute.resident.values import load_field, save_field
+from halocline_engine.distribute.resident.values import BlockRecords, load_field, save_field
 from halocline_engine.distribute.tasks.model import COMPUTE
 from halocline_engine.distribute.tasks.spent import Stopwatch
 
@@ -56,11 +56,10 @@ class RankFields:
         cells = {block.index: geometry(job.layout, block, job.bundle) for block in blocks}
         mine = job.blocks[communicator.rank]
         self._blocks = {block.index: block for block in mine}
-        self._resident: dict[int, ResidentBlock] = {}
-        for block in mine:
-            fields = BlockFields.of(job.layout, cells[block.index], self._executable)
-            steps = BlockSteps(fields, job.scalars)
-            self._resident[block.index] = ResidentBlock(fields, steps)
+        self._resident = {
+            block.index: _resident(job, block, cells[block.index], self._executable)
+            for block in mine
+        }
         self._wraps = wrapped_lines(job.layout, blocks)
         rank_of = {block.index: rank for rank, some in enumerate(job.blocks) for block in some}
         self._halos = Halos(
@@ -80,6 +79,8 @@ class RankFields:
         self._pairs: dict[tuple[str, ...], _Pair] = {}
         self._made = self._exchanges = 0
         self._due = False  # what was read includes the halos
+        self._steps_done = job.done
+        self.records = BlockRecords(job, self.blocks, self._wraps)
 
     @property
     def transport(self) -> str:
@@ -89,6 +90,7 @@ class RankFields:
     def close(self, *, complete: bool) -> None:
         """Give back what other ranks share; where all is `complete`, they are waited for."""
         self._halos.end()
+        self.records.close()
         if complete and self._communicator.size > 1:
             agree(self._communicator, ("ended", 0), here=True)
         self._halos.close()
@@ -105,11 +107,22 @@ class RankFields:
 
     def advance(self, count: int, *, last_alone: bool = False) -> None:
         """Make so many steps, on all blocks; the last one by itself if its change is asked for."""
+        while count:
+            self.records.hold(self._steps_done)
+            alike = self._job.forcing.next_change(self._steps_done) - self._steps_done
+            part = int(min(count, alike))
+            count -= part
+            self._advance(part, last_alone=last_alone and not count)
+            self._steps_done += part
+        self._halos.check()
+
+    def _advance(self, count: int, *, last_alone: bool) -> None:
+        """Make so many steps, which have the same records."""
         whole, rest = divmod(count - last_alone, self._job.bundle)
         while whole and self._made < _EAGER:
             self._bundle(self._job.bundle)
             whole -= 1
-        if whole >= _EAGER:
+        if whole >= _EAGER and not self._job.layout.varying:
             self._repeat(whole // 2)
             whole %= 2
         for _ in range(whole):
@@ -118,7 +131,6 @@ class RankFields:
             self._bundle(rest)
         if last_alone:
             self._bundle(1)
-        self._halos.check()
 
     @property
     def blocks(self) -> list[tuple[Block, ResidentBlock]]:
@@ -149,7 +161,7 @@ class RankFields:
         """Exchange halos, if that is due, and make so many steps, up to a whole bundle."""
         self._check()
         self._exchange()
-        with self._computing():
+        with _computing(self._job.target):
             self._bundles.make(steps)
         self._made += 1
         self._due = True
@@ -169,13 +181,13 @@ class RankFields:
         self._exchange()
         pair = self._pair()
         if self._halos.queued:
-            with self._computing():
+            with _computing(self._job.target):
                 pair.repeat(pairs, self._check)
             return
         for _ in range(pairs):
             for bundle in pair.bundles:
                 self._check()
-                with self._computing():
+                with _computing(self._job.target):
                     bundle.compute()
                 bundle.exchange(self._exchanges)
                 self._exchanges += 1
@@ -202,11 +214,20 @@ class RankFields:
             self._halos.end()
             raise
 
-    @contextmanager
-    def _computing(self) -> Generator[None]:
-        """Have the threads of this process for oneself; a device is shared by streams."""
-        if TARGETS[self._job.target].on_device:
+
+def _resident(job: RankJob, block: Block, cells: Geometry, executable: Executable) -> ResidentBlock:
+    """Return new arrays for a block, and the steps on them."""
+    fields, extra = BlockFields.of(job.layout, cells, executable), job.layout.grid.extra
+    return ResidentBlock(
+        fields, BlockSteps(fields, job.scalars.at(extra, block, (0,) * len(extra)))
+    )
+
+
+@contextmanager
+def _computing(target: str) -> Generator[None]:
+    """Have the threads of this process for oneself; a device is shared by streams."""
+    if TARGETS[target].on_device:
+        yield
+    else:
+        with COMPUTE:
             yield
-        else:
-            with COMPUTE:
-                yield

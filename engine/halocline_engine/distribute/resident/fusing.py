@@ -44,7 +44,9 @@ def may_fuse(layout: Layout) -> bool:
 
 
 def unfused_layout(layout: Layout) -> str:
-    """Return why roles of fields or boundaries let no steps be fused, as a clause, or nothing."""
+    """Return why scalars, roles of fields or boundaries let no steps be fused, or nothing."""
+    if layout.varying:
+        return "scalars change from step to step"
     for use in layout.uses:
         if use.role is Role.IN_PLACE:
             return f"'{use.name}' is updated in place"

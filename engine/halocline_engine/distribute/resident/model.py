@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
+from halocline_engine.datasets.times.forcing import Forcing
 from halocline_engine.distribute.blocks.work import BoundProgram
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
@@ -46,7 +47,7 @@ class RankJob(BoundProgram):
     steps are made at once, after up to `deepest`. `done` of `steps` steps were made before. What is
     `saved` is written to the sink at the end, or at each place of a `series`. The job ends early
     where `until` says so; `origin` is where the field that it measures was before the first step,
-    if steps were made before.
+    if steps were made before. Records of the `forcing` are read from `source`.
     """
 
     blocks: tuple[tuple[Block, ...], ...]
@@ -59,6 +60,8 @@ class RankJob(BoundProgram):
     until: Until | None = None
     origin: tuple[tuple[str, Source, str], ...] = ()
     series: Series | None = None
+    forcing: Forcing = field(default_factory=Forcing)
+    source: Source | None = None
 
     @property
     def kept(self) -> tuple[FieldUse, ...]:

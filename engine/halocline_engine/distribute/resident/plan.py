@@ -162,6 +162,7 @@ def _measured(
     cost = max(costs, key=lambda one: one.host + one.target)
     most = max(len(some) for some in ranks)
     kept = most * _copied_bytes(demand, samples) if demand.copied else 0
+    kept += most * _ahead_bytes(demand, samples, steps)
     most_steps = max(steps, deepest)
     deep = [cost_of(layout, one, most_steps, demand.temporaries, arrays).target for one in samples]
     host, device = (0 if demand.on_device else cost.host) + kept, most * max(deep)
@@ -264,6 +265,19 @@ def _copied_bytes(demand: Demand, samples: Sequence[Block]) -> int:
         sum(
             _cells(geometry(layout, one, 1).own[use.name]) * np.dtype(use.dtype).itemsize
             for use in copied
+        )
+        for one in samples
+    )
+
+
+def _ahead_bytes(demand: Demand, samples: Sequence[Block], steps: int) -> int:
+    """Return the bytes of the records of a block that are read while steps are made."""
+    layout = demand.layout
+    ahead = [use for use in layout.uses if use.name in demand.ahead]
+    return max(
+        sum(
+            _cells(geometry(layout, one, steps).inner[use.name]) * np.dtype(use.dtype).itemsize
+            for use in ahead
         )
         for one in samples
     )

@@ -93,11 +93,12 @@ class _Run:
 
     def _work(self, found: ResumePoint, results: Results) -> ResidentWork:
         job, plan = self.job, self.resident.plan
+        sources = sources_of(job.uses, job.source, found.states)
         rank_job = RankJob(
             layout=plan.layout,
             code=job.code,
-            scalars=job.scalars,
-            sources=sources_of(job.uses, job.source, found.states),
+            scalars=job.scalars.steps(found.steps_done, job.steps - found.steps_done),
+            sources=job.forcing.sources(sources, job.source, found.steps_done),
             sink=results.sink,
             saved=saved_results(job.uses),
             blocks=self.resident.ranks,
@@ -110,6 +111,8 @@ class _Run:
             until=job.until,
             origin=self._origin(found),
             series=results.series,
+            forcing=job.forcing,
+            source=job.source,
         )
         return ResidentWork(rank_job)
 

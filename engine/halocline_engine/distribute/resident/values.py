@@ -1,8 +1,13 @@
-"""Values of resident blocks: from their sources to the memory of a target, and to their sinks."""
+"""Values of resident blocks: from their sources to the memory of a target, and to their sinks.
+
+The next records of forcing are read while steps are made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,12 +20,16 @@ from halocline_engine.datasets.stores.sink import KeptArrays, Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
+from halocline_engine.distribute.exchanges.halos import ResidentBlock
 from halocline_engine.distribute.grid.boundary import Lines
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import grid_pieces, read_box, region_of, to_grid
 from halocline_engine.distribute.resident.model import RankJob
 
-__all__ = ["load_field", "save_field"]
+__all__ = ["BlockRecords", "load_field", "save_field"]
+
+#: The values of a record on each block, by field and number of the record.
+_Ahead = dict[tuple[str, int], Future[dict[int, AnyArray]]]
 
 
 def load_field(
@@ -50,21 +59,54 @@ def load_field(
     # The block has one point of the dimensions that are looped over.
     point = (0,) * len(grid.extra)
     if part is None or lacks:
-        values = read_box(source, variable, use, grid, block, inside)
-        count = values.nbytes
-        if of_device(values):
-            into[...] = values[point]
-        else:
-            memory.upload(values[point], into, copying_threads(len(job.blocks)))
-    else:
-        count = 0
-        for region, cells in grid_pieces(use, grid, block, inside):
-            values = to_grid(part(region), use, grid)[(*point, ...)]
-            memory.upload(values, into[cells], copying_threads(len(job.blocks)))
-            count += values.nbytes
-    for lines in (wraps, *((job.layout.lines_of(name),) if use.role is Role.INPUT else ())):
-        fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
+        values = _read(job, fields, block, wraps, name, source, variable)
+        return _place(job, fields, block, wraps, name, values)
+    count = 0
+    for region, cells in grid_pieces(use, grid, block, inside):
+        values = to_grid(part(region), use, grid)[(*point, ...)]
+        memory.upload(values, into[cells], copying_threads(len(job.blocks)))
+        count += values.nbytes
+    _fill(job, fields, wraps, use)
     return count
+
+
+def _read(
+    job: RankJob,
+    fields: BlockFields,
+    block: Block,
+    wraps: Lines,
+    name: str,
+    source: Source,
+    variable: str,
+) -> AnyArray:
+    """Return the values of a field that a block reads, indexed [others..., i, j, k]."""
+    inside = _unwrapped(fields.cells.inner[name], wraps)
+    return read_box(source, variable, _use(job, name), job.layout.grid, block, inside)
+
+
+def _place(
+    job: RankJob,
+    fields: BlockFields,
+    block: Block,
+    wraps: Lines,
+    name: str,
+    values: AnyArray,
+) -> int:
+    """Give a block the values that were read of a field, and the halos that follow from them."""
+    inside = _unwrapped(fields.cells.inner[name], wraps)
+    into, point = fields.part(name, inside), (0,) * len(block.extra)
+    if of_device(values):
+        into[...] = values[point]
+    else:
+        fields.executable.memory.upload(values[point], into, copying_threads(len(job.blocks)))
+    _fill(job, fields, wraps, _use(job, name))
+    return values.nbytes
+
+
+def _fill(job: RankJob, fields: BlockFields, wraps: Lines, use: FieldUse) -> None:
+    """Fill the halos that follow from the values of a block."""
+    for lines in (wraps, *((job.layout.lines_of(use.name),) if use.role is Role.INPUT else ())):
+        fill_ghosts(fields.arrays[use.name], lines, fields.cells.frames[use.name])
 
 
 def save_field(
@@ -108,3 +150,82 @@ def _unwrapped(box: Box, wraps: Lines) -> Box:
         for span, line in zip(box, wraps, strict=True)
     )
     return i, j, k
+
+
+class BlockRecords:
+    """The records that the blocks of a rank hold, those of the job's first step to begin with."""
+
+    def __init__(
+        self,
+        job: RankJob,
+        blocks: Iterable[tuple[Block, ResidentBlock]],
+        wraps: Lines,
+    ) -> None:
+        self._job, self._wraps = job, wraps
+        self._blocks = {block.index: (block, resident) for block, resident in blocks}
+        self._held = job.forcing.records(job.done) if job.forcing.fields else {}
+        self._variables = job.forcing.variables()
+        self._ahead: _Ahead = {}
+        self._thread = ThreadPoolExecutor(1) if job.forcing.changes else None
+        self.bytes_read = 0
+        self._read_ahead(job.done)
+
+    def close(self) -> None:
+        """Wait for what is being read."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+
+    def hold(self, step: int) -> None:
+        """Have the records of a step on the blocks, and begin to read the next ones."""
+        if not self._held:
+            return
+        wanted = self._job.forcing.records(step)
+        if wanted == self._held:
+            return
+        for forced in self._job.forcing.fields:
+            self._exchange(forced.parts, wanted)
+        for name, number in wanted.items():
+            if self._held[name] != number:
+                self._renew(name, number)
+        self._read_ahead(step)
+
+    def _exchange(self, parts: tuple[str, ...], wanted: Mapping[str, int]) -> None:
+        """Give fields the arrays of others that hold their records."""
+        for one in parts:
+            holds = (part for part in parts if self._held[part] == wanted[one])
+            other = next(holds, one)
+            if self._held[one] == wanted[one] or other == one:
+                continue
+            for _, resident in self._blocks.values():
+                resident.steps.exchange(one, other)
+            self._held[one], self._held[other] = self._held[other], self._held[one]
+
+    def _renew(self, name: str, number: int) -> None:
+        read = self._ahead.pop((name, number), None)
+        several = self._values(name, number) if read is None else read.result()
+        for index, values in several.items():
+            block, resident = self._blocks[index]
+            fields = replace(resident.fields, arrays=resident.steps.arrays)
+            self.bytes_read += _place(self._job, fields, block, self._wraps, name, values)
+        self._held[name] = number
+
+    def _read_ahead(self, step: int) -> None:
+        """Begin to read what the next records are that no block holds."""
+        after = self._job.forcing.next_change(step)
+        if self._thread is None or after >= self._job.steps:
+            return
+        held = {(self._variables[name], number) for name, number in self._held.items()}
+        for name, number in self._job.forcing.records(int(after)).items():
+            if (self._variables[name], number) not in held:
+                self._ahead[name, number] = self._thread.submit(self._values, name, number)
+
+    def _values(self, name: str, number: int) -> dict[int, AnyArray]:
+        """Read a record on all blocks."""
+        assert self._job.source is not None
+        source = self._job.forcing.record(self._job.source, name, number)
+        variable = self._variables[name]
+        return {
+            index: _read(self._job, resident.fields, block, self._wraps, name, source, variable)
+            for index, (block, resident) in self._blocks.items()
+            if all(span.size for span in resident.fields.cells.inner[name])
+        }

@@ -125,4 +125,4 @@ def _run(
         with watch.spending("writing"):
             written = fields.save(job.sink_at(stretches.done))
         watch.end_interval()
-    return read, written
+    return read + fields.records.bytes_read, written

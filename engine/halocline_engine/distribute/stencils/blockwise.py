@@ -66,5 +66,5 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
         target=compiled.target,
         projected=plan.projected,
         output=checked.request.output,
-        operations=step_work(left_of(compiled.program, checked.scalars), grid).operations,
+        operations=step_work(left_of(compiled.program, checked.scalars.constant), grid).operations,
     )

@@ -23,7 +23,9 @@ class Demand:
     a cache of `cache` bytes (None: as many as are of use and fit). With `slots`, so many blocks are
     at once on their way through a device. With `every` there are results after so many steps, too.
     Fields that stay in memory are `copied` meanwhile, where there are snapshots or checkpoints.
-    Those that lie `on_device` before and afterwards take nothing of the host.
+    Those that lie `on_device` before and afterwards take nothing of the host. No more than
+    `alike` steps read the same records of forcing, and the fields `ahead` are read before they are
+    needed.
     """
 
     layout: Layout
@@ -40,11 +42,13 @@ class Demand:
     every: int | None = None
     copied: bool = True
     on_device: bool = False
+    alike: int | None = None
+    ahead: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, checked: Checked, *, steps_per_pass: int | None, in_memory: bool) -> Demand:
         """Return that of a request, without what says how blocks follow each other."""
-        request, compiled = checked.request, checked.compiled
+        request, compiled, forcing = checked.request, checked.compiled, checked.forcing
         return cls(
             layout=checked.layout,
             temporaries=temporaries_of(compiled),
@@ -54,12 +58,14 @@ class Demand:
             steps_per_pass=steps_per_pass,
             in_memory=in_memory,
             every=request.every,
+            alike=forcing.longest(request.steps) if forcing.changes else None,
+            ahead=forcing.names if forcing.changes else frozenset(),
         )
 
     @property
     def longest(self) -> int:
-        """Largest number of steps between two results."""
-        return self.steps if self.every is None else min(self.steps, self.every)
+        """Largest number of steps between two results, which read the same records."""
+        return min(self.steps, self.every or self.steps, self.alike or self.steps)
 
     def passes_of(self, steps: int) -> int:
         """Return how many passes of up to so many steps are made."""

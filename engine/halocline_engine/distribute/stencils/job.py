@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import xarray as xr
 
-from halocline_engine.backends.base import Value
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.source import Source
+from halocline_engine.datasets.times.forcing import Forcing
+from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.jobs.shares import StepWork
+from halocline_engine.distribute.jobs.snapshots import Labels
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.tasks.until import Until
 
@@ -35,14 +37,14 @@ class Job:
     results are stored. Where other processes of this machine write results in memory, `sharing`
     says how. The job ends early where `until` says so. With `every` the results are those after so
     many steps, and so on. `on_device` says that they stay on the device, as arrays of CuPy. `work`
-    is that of a step.
+    is that of a step. Steps read records of the `forcing`; `labels` are those of results.
     """
 
     source: Source
     frame: xr.Dataset
     attributes: Mapping[str, Mapping[str, Any]]
     code: Code
-    scalars: Mapping[str, Value]
+    scalars: StepScalars
     plan: Plan
     steps: int
     output: Path | None
@@ -57,6 +59,8 @@ class Job:
     every: int | None = None
     on_device: bool = False
     work: StepWork | None = None
+    forcing: Forcing = field(default_factory=Forcing)
+    labels: Labels = field(default_factory=Labels)
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:

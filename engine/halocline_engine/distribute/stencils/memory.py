@@ -167,7 +167,7 @@ def _chunk_bytes(layout: Layout, use: FieldUse) -> int:
         min(chunk, layout.grid.size_of(dim))
         for dim, chunk in zip(use.dims, use.chunks, strict=True)
     )
-    return cells * np.dtype(use.dtype).itemsize
+    return cells * use.records * np.dtype(use.dtype).itemsize
 
 
 def _extents(layout: Layout, use: FieldUse, cells: Geometry, block: Block) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ from halocline_engine.datasets.stores.sink import (
     create_store,
 )
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
+from halocline_engine.datasets.times.forcing import RecordSource
 from halocline_engine.device.launch.streams import wait_for_all
 from halocline_engine.distribute.blocks.work import Work, saved_results, saved_states, sources_of
 from halocline_engine.distribute.executors.base import Pool
@@ -91,7 +92,7 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
                 )
             )
         results = Results(job, stack, found, progress.spare)
-        for end in pass_ends(passes.steps_done, job.steps, job.plan.steps_per_pass, job.every):
+        for end in _ends(job, passes.steps_done, job.steps):
             if end < job.steps and not is_snapshot(end, job.every):
                 states = _pass_between(job, progress, states, end)
                 continue
@@ -116,9 +117,8 @@ def _passes(
     steps_done: int,
 ) -> Passes:
     """Return the passes of the run, of which those are done that earlier runs have made."""
-    lengths = (job.plan.steps_per_pass, job.every)
-    done = sum(1 for _ in pass_ends(0, steps_done, *lengths))
-    total = done + sum(1 for _ in pass_ends(steps_done, job.steps, *lengths))
+    done = sum(1 for _ in _ends(job, 0, steps_done))
+    total = done + sum(1 for _ in _ends(job, steps_done, job.steps))
     return Passes(
         pool,
         on_event,
@@ -129,6 +129,11 @@ def _passes(
         steps_done=steps_done,
         shares=Shares(job.target, job.work),
     )
+
+
+def _ends(job: Job, done: int, steps: int) -> Iterator[int]:
+    """Yield after how many steps each pass ends: a pass has the same records in all its steps."""
+    return pass_ends(done, steps, job.plan.steps_per_pass, job.every, job.forcing.changes)
 
 
 def _snapshot(
@@ -194,14 +199,15 @@ def _work(
     *,
     last: bool,
 ) -> Work:
+    done = progress.passes.steps_done
     return Work(
         layout=job.plan.layout,
         code=job.code,
-        scalars=job.scalars,
+        scalars=job.scalars.steps(done, end - done),
         sources=_sources(job, progress, states),
         sink=sink,
         saved=saved_results(job.uses) if last else saved_states(job.uses),
-        steps=end - progress.passes.steps_done,
+        steps=end - done,
         on_device=job.on_device,
     )
 
@@ -214,6 +220,7 @@ def _sources(
     What blocks share is counted even where nothing is kept.
     """
     sources = sources_of(job.uses, job.source, states)
+    sources = job.forcing.sources(sources, job.source, progress.passes.steps_done)
     first = {name: variable for name, _, variable in sources if name not in states}
     kept = [
         replace(use, chunks=tuple(chunks_for(job.plan, use, PASS_CHUNK).values()))
@@ -230,6 +237,8 @@ def _sources(
             return source
         # Each pass reads what the one before it wrote: chunks of the same place, other values.
         place = f"pass {progress.passes.done}" if name in states else "source"
+        if isinstance(source, RecordSource):
+            place = f"record {source.index}"
         packed = packed_source(source, variable, dtypes[name])
         return CachedSource(packed, place, (known[name],), job.plan.cache, progress.run)
 

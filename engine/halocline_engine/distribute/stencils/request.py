@@ -14,20 +14,27 @@ import dask.base
 import xarray as xr
 
 from halocline_engine.analysis.named import arguments_of, joined_components, used_fields
-from halocline_engine.analysis.scalars import scalars_of
-from halocline_engine.backends.base import Value
+from halocline_engine.analysis.scalars import given_scalars_of
 from halocline_engine.backends.compiled import Compiled
-from halocline_engine.backends.settled import with_scalars
+from halocline_engine.backends.settled import with_records, with_scalars
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
 from halocline_engine.datasets.grids.match import Match, Role, match_fields
 from halocline_engine.datasets.stores.result import frame_of, history_line
 from halocline_engine.datasets.stores.source import InMemory, Opened
+from halocline_engine.datasets.times.clock import Clock, TimeRequest
+from halocline_engine.datasets.times.forcing import (
+    Forcing,
+    calendar_of_forcing,
+    find_forcing,
+    first_records,
+)
+from halocline_engine.distribute.blocks.scalars import StepScalars, scalars_of_run
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, reaches_of
 from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
-from halocline_engine.distribute.jobs.snapshots import STEP
+from halocline_engine.distribute.jobs.snapshots import Labels
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.memory import Temporaries
 from halocline_engine.distribute.stencils.order import check_sizes
@@ -35,6 +42,7 @@ from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.types import Axis
+from halocline_engine.passes.weigh_records import Records
 from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
@@ -56,18 +64,29 @@ class Request:
     attempt: int
     until: Until | None = None
     every: int | None = None
+    time: TimeRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A validated request: what its fields, boundaries and scalars are."""
+    """A validated request: what its fields, boundaries and scalars are.
+
+    The dataset has all records of the `forcing`, of which the uses of the match are one each.
+    """
 
     request: Request
     opened: Opened
     compiled: Compiled
     match: Match
     layout: Layout
-    scalars: Mapping[str, Value]
+    scalars: StepScalars
+    clock: Clock | None = None
+    forcing: Forcing = Forcing()  # noqa: RUF009 - frozen
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of results."""
+        return Labels(self.clock)
 
     def frame(self) -> xr.Dataset:
         """Return the result without its variables."""
@@ -90,26 +109,74 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
         check_output(request.output, opened.place)
     if request.workspace is not None:
         check_workspace(request.workspace, request.output, opened.place)
-    scalars = scalars_of(compiled.program, request.scalars)
+    given = given_scalars_of(compiled.program, request.scalars)
     known, fields = with_lookups(opened, compiled.program, request.fields)
-    arguments = arguments_of(compiled.program)
     feedback = joined_components(compiled.program, request.feedback)
     request = replace(request, feedback=feedback)
     kept = {*feedback.values(), *_shaping(compiled, opened.dataset, fields)}
-    compiled = with_scalars(compiled, known, scalars, kept)
+    compiled = with_scalars(compiled, known, given.constant, kept)
+    opened, fields, axes = with_columns(opened, compiled.program, fields, request.axes)
+    opened, fields = with_components(opened, compiled.program, fields, axes)
+    clock, forcing = _clock_and_forcing(request, compiled, opened.dataset, fields)
+    dataset = first_records(opened.dataset, forcing)
+    arguments = _with_parts(arguments_of(compiled.program), forcing)
+    if clock is not None:
+        request = replace(request, steps=clock.steps)
+        compiled, fields = _with_forcing(compiled, forcing, fields)
     program = compiled.program
-    opened, fields, axes = with_columns(opened, program, fields, request.axes)
-    opened, fields = with_components(opened, program, fields, axes)
-    match = match_fields(program, compiled.facts, opened.dataset, fields, request.feedback, axes)
-    check_points(opened.dataset, program, {use.name: use.variable for use in match.uses})
+    match = match_fields(program, compiled.facts, dataset, fields, request.feedback, axes)
+    records = forcing.chunks()
+    uses = tuple(replace(use, records=records.get(use.name, 1)) for use in match.uses)
+    match = replace(match, uses=uses)
+    check_points(dataset, program, {use.name: use.variable for use in match.uses})
+    scalars = scalars_of_run(program, given, request.steps, clock, forcing, match.grid)
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
     lines = lines_of(request.boundary, match.grid, match.uses, reaches, arguments)
     _check_steps(request, match)
     _check_until(request.until, match)
-    _check_every(request, match, opened.dataset)
-    layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
+    _check_labels(request, match, dataset, clock)
+    has_gathers, varying = bool(program.gathers), scalars.change
+    layout = Layout(match.grid, match.uses, lines, reaches, named=has_gathers, varying=varying)
     check_sizes(layout, request.chunks)
-    return Checked(request, opened, compiled, match, layout, scalars)
+    return Checked(request, opened, compiled, match, layout, scalars, clock, forcing)
+
+
+def _clock_and_forcing(
+    request: Request, compiled: Compiled, dataset: xr.Dataset, fields: Mapping[str, str]
+) -> tuple[Clock | None, Forcing]:
+    """Return the clock of a run, and the fields that vary with its time."""
+    if request.time is None:
+        _check_clock(request)
+        return None, Forcing()
+    used = used_fields(compiled.program)
+    written = {one.name for one in used if one.written}
+    states = {*request.feedback.values(), *written - request.feedback.keys()}
+    inputs = [one.name for one in used if one.name not in states | written]
+    request.time.check_names(inputs)
+    calendar = calendar_of_forcing(dataset, inputs, fields)
+    clock = request.time.clock(request.steps, dataset, calendar)
+    return clock, find_forcing(dataset, inputs, sorted(states), fields, clock, request.time)
+
+
+def _with_parts(arguments: Mapping[str, list[str]], forcing: Forcing) -> dict[str, list[str]]:
+    """Return the fields of each argument, with those of its records."""
+    parts = {one.name: list(one.parts) for one in forcing.fields if one.windows.count > 1}
+    return {
+        name: [part for field in fields for part in parts.get(field, [field])]
+        for name, fields in arguments.items()
+    }
+
+
+def _with_forcing(
+    compiled: Compiled, forcing: Forcing, fields: Mapping[str, str]
+) -> tuple[Compiled, Mapping[str, str]]:
+    """Return what computes with records, and the variables of its fields."""
+    several = [one for one in forcing.fields if one.windows.count > 1]
+    if not several:
+        return compiled, fields
+    made = {one.name: Records(one.parts, one.weights) for one in several}
+    rest = {name: to for name, to in fields.items() if name not in made}
+    return with_records(compiled, made), {**rest, **Forcing(tuple(several)).variables()}
 
 
 def _shaping(compiled: Compiled, dataset: xr.Dataset, fields: Mapping[str, str]) -> Iterator[str]:
@@ -162,7 +229,13 @@ def fingerprint_of(checked: Checked) -> str:
         checked.compiled.fingerprint,
         identity,
         sorted((use.name, use.variable, use.role) for use in checked.match.uses),
-        sorted((name, repr(value)) for name, value in checked.scalars.items()),
+        sorted((name, repr(value)) for name, value in checked.scalars.constant.items()),
+        sorted(
+            (name, one.dims, one.values.tobytes().hex())
+            for name, one in checked.scalars.series.items()
+        ),
+        None if checked.clock is None else checked.clock.identity,
+        checked.forcing.identity,
         checked.match.grid.dims,
         [[_written(line) for line in lines] for lines in checked.layout.lines],
         request.steps,
@@ -188,15 +261,29 @@ def _check_until(until: Until | None, match: Match) -> None:
         )
 
 
-def _check_every(request: Request, match: Match, dataset: xr.Dataset) -> None:
-    """Raise where something else has the name of the dimension of snapshots."""
-    taken = {*dataset.dims, *dataset.variables, *(u.variable for u in match.uses if u.result)}
-    if request.every is not None and STEP in taken:
+def _check_labels(request: Request, match: Match, dataset: xr.Dataset, clock: Clock | None) -> None:
+    """Raise where something else has the name of the labels of results."""
+    dim = Labels(clock).dim
+    results = [use for use in match.uses if use.result]
+    taken = {use.variable for use in results}.union(*(use.dims for use in results))
+    if clock is None:
+        taken |= {str(name) for name in (*dataset.dims, *dataset.variables)}
+    if dim in taken and not (clock is None and request.every is None):
         raise ArgumentError(
-            f"With 'snapshot_every' results have a dimension '{STEP}', but the dataset, or the"
-            " result, has something of that name.",
-            hint=f"Rename it, as dataset.rename({STEP}='number').",
+            f"With '{'time' if clock else 'snapshot_every'}' results have a dimension '{dim}', but"
+            " the dataset, or the result, has something of that name.",
+            hint=f"Rename it, as dataset.rename({dim}='number').",
         )
+
+
+def _check_clock(request: Request) -> None:
+    """Raise where a scalar asks for a clock, and there is none."""
+    for name, value in request.scalars.items():
+        if isinstance(value, Mapping) and "clock" in value:
+            raise ArgumentError(
+                f"Scalar '{name}' is told by a clock, but the run has none.",
+                hint="Give the run one: time={'start': '2015-01-01', 'step': '15min'}.",
+            )
 
 
 def _check_steps(request: Request, match: Match) -> None:

@@ -1,8 +1,8 @@
 """The results of a run: where they go during the run, and the dataset at the end.
 
 They are those of the last step, or with `every` those after every so many steps as well, along a
-dimension `step` in front of the others. With a workspace snapshots are kept there, and brought
-together at the end.
+dimension `step` or `time` in front of the others. With a workspace snapshots are kept there, and
+brought together at the end.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ from halocline_engine.device.launch.streams import new_array
 from halocline_engine.distribute.jobs.checkpoint import newest_pass
 from halocline_engine.distribute.jobs.outputs import published
 from halocline_engine.distribute.jobs.snapshots import (
-    STEP,
     Series,
     Snapshot,
     begin_series,
     bring,
     complete_snapshots,
     place_of_step,
+    relabel,
     shorten,
-    with_steps,
 )
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import RESULT_CHUNK, chunks_for
@@ -152,14 +151,16 @@ class Results:
             arrays = place.sink.values()
         if arrays is not None:
             frame = _frame(job, made).assign_attrs(attributes)
-            count = frame.sizes.get(STEP)
-            if count is not None:
+            if job.every is not None:
+                count = frame.sizes[job.labels.dim]
                 arrays = {name: values[:count] for name, values in arrays.items()}
             return assemble(frame, _uses(job), arrays, job.attributes)
         assert place.store is not None
         if job.every is not None and made < job.steps and not self._kept:
-            shorten(place.store, _names(job), place_of_step(made, job.every) + 1, made)
+            shorten(place.store, _names(job), place_of_step(made, job.every) + 1, job.labels, made)
             consolidate(place.store)
+        elif job.labels.clock is not None and made < job.steps and job.every is None:
+            relabel(place.store, job.labels, made)
         if attributes:
             add_attributes(place.store, attributes)
         return None
@@ -228,7 +229,8 @@ def _uses(job: Job) -> list[FieldUse]:
     """Return the fields; the results have the dimension of snapshots, where there is one."""
     if job.every is None:
         return list(job.uses)
-    return [replace(u, dims=(STEP, *u.dims)) if u.result else u for u in job.uses]
+    first = job.labels.dim
+    return [replace(u, dims=(first, *u.dims)) if u.result else u for u in job.uses]
 
 
 def _grid(job: Job, steps: int) -> Grid:
@@ -236,20 +238,18 @@ def _grid(job: Job, steps: int) -> Grid:
         return job.grid
     extra, sizes = job.grid.extra, job.grid.extra_sizes
     count = place_of_step(steps, job.every) + 1
-    return replace(job.grid, extra=(STEP, *extra), extra_sizes=(count, *sizes))
+    return replace(job.grid, extra=(job.labels.dim, *extra), extra_sizes=(count, *sizes))
 
 
 def _frame(job: Job, made: int) -> xr.Dataset:
     """Return the result without its variables, after so many steps."""
-    if job.every is None:
-        return job.frame
-    return with_steps(job.frame, made, job.every)
+    return job.labels.labelled(job.frame, made, job.every)
 
 
 def _create(job: Job, path: Path, steps: int) -> None:
     """Create the store of the results of so many steps, whose values come later."""
     results = [use for use in job.uses if use.result]
-    first = {} if job.every is None else {STEP: 1}
+    first = {} if job.every is None else {job.labels.dim: 1}
     chunks = {use.name: {**first, **chunks_for(job.plan, use, RESULT_CHUNK)} for use in results}
     plain = () if job.compressed else tuple(use.name for use in results)
     frame, grid = _frame(job, steps), _grid(job, steps)

@@ -105,6 +105,9 @@ function scalarRow(name) {
       }
       return valueOf(written, scalar?.dtype);
     },
+    write(value) {
+      made.write(value !== null && typeof value === "object" ? JSON.stringify(value) : value);
+    },
     renew(_scope, now) {
       scalar = now;
       const { dtype } = now;
@@ -118,6 +121,13 @@ function scalarRow(name) {
 
 /** Read a value of a scalar's type. */
 function valueOf(written, dtype = "float64") {
+  if (written.startsWith("{")) {
+    try {
+      return JSON.parse(written);
+    } catch {
+      throw new Fault(`Type a number or {"clock": "seconds"}; got '${written}'.`);
+    }
+  }
   if (dtype === "bool") {
     if (["true", "false"].includes(written)) return written === "true";
     throw new Fault(`Type true or false; got '${written}'.`);

@@ -1,0 +1,1 @@
+"""Model time: the clock of a run, and records of variables that vary with time."""

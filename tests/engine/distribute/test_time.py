@@ -1,0 +1,757 @@
+"""Runs with a clock: scalars by step, labels, and forcing, against loops in NumPy."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+from unittest.mock import patch
+
+import cftime  # pyright: ignore[reportMissingTypeStubs] - it has none
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.untyped import XARRAY
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.tasks.events import (
+    Checkpointed,
+    Event,
+    PassFinished,
+    Planned,
+    Resumed,
+    SnapshotWritten,
+)
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.errors import HaloclineError
+from halocline_engine.functions.run import run
+
+_CFTIME: Any = cast(Any, cftime)
+_NUMPY: Any = cast(Any, np)
+CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day")
+#: What drives a field: two of them by neighbours, scalars that the clock tells, one by step.
+DRIVEN = """
+def driven(
+    u: Field[float], wind: Field[float], heat: Field[IJ, np.float64], v: Field[float],
+    now: float, number: int, day: float, noon: float, alpha: float, quiet: bool,
+):
+    with computation(PARALLEL), interval(...):
+        v = u + alpha * (u[-1, 0, 0] - u) * wind[1, 0, 0] + heat[0, -1]
+        if number % 3 == 1:
+            v = v + 1e-3 * day + 1e-5 * noon
+        if not quiet:
+            v = v * 1.0000001 + now * 1e-9
+"""
+SIZES = {"time": 0, "z": 3, "y": 17, "x": 23}
+BOUNDARY = {"x": "periodic", "y": "edge"}
+MICROSECOND = dt.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A clock and the records of two fields, as Python's or cftime's dates."""
+
+    calendar: str
+    start: Any
+    step: dt.timedelta
+    steps: int
+    times: Sequence[Any]
+    bounds: Sequence[Any]
+    method: str
+    cyclic: bool = False
+
+    @property
+    def period(self) -> dt.timedelta:
+        return self.bounds[-1] - self.bounds[0]
+
+    @property
+    def time(self) -> dict[str, Any]:
+        step = f"{self.step // MICROSECOND}us"
+        found = {"start": self.start, "step": step, "interpolate": self.method}
+        return {**found, "calendar": self.calendar, "cyclic": self.cyclic}
+
+
+def date(calendar: str, *parts: int) -> Any:
+    if calendar in ("standard", "proleptic_gregorian"):
+        return dt.datetime(*parts)  # type: ignore[arg-type]
+    return _CFTIME.datetime(*parts, calendar=calendar)
+
+
+def drawn_case(random: Random) -> Case:
+    """Draw a clock that runs over the end of a year, and records that cover it."""
+    calendar = random.choice(CALENDARS)
+    step = dt.timedelta(seconds=random.choice((450, 900, 1000, 3600, 21600)))
+    steps = random.randint(5, 24)
+    start = date(calendar, random.choice((1999, 2003, 2015)), 12, 30, random.randint(0, 23), 30)
+    before, bounds = step * random.randint(0, 3) + dt.timedelta(seconds=11), list[Any]()
+    bounds.append(start - before)
+    apart = step * random.choice((1, 2, 3, 4)) + dt.timedelta(seconds=random.choice((0, 0, 7)))
+    cyclic = random.random() < 0.3
+    end = start + step * (3 if cyclic else steps + 4) + apart * 2
+    while bounds[-1] < end:
+        bounds.append(bounds[-1] + apart * (1 if random.random() < 0.6 else random.randint(1, 2)))
+    times = [low + (high - low) // 2 for low, high in pairwise(bounds)]
+    if not cyclic and times[0] > start:
+        shift = times[0] - start
+        bounds, times = [one - shift for one in bounds], [one - shift for one in times]
+    method = random.choice(("previous", "nearest", "linear", "mean"))
+    return Case(calendar, start, step, steps, times, bounds, method, cyclic)
+
+
+def dataset_of(case: Case, seed: int = 0) -> xr.Dataset:
+    rng, count = np.random.default_rng(seed), len(case.times)
+    z, y, x = (SIZES[dim] for dim in ("z", "y", "x"))
+    is_numpy = isinstance(case.start, dt.datetime)
+    kind: Any = "datetime64[us]" if is_numpy else object
+    bounds = list(pairwise(case.bounds))
+    return xr.Dataset(
+        {
+            "u": (("z", "y", "x"), rng.normal(size=(z, y, x))),
+            "wind": (("time", "z", "y", "x"), rng.normal(size=(count, z, y, x))),
+            "heat": (("y", "time", "x"), rng.normal(size=(y, count, x))),
+            "edges": (("time", "two"), np.array(bounds, kind)),
+        },
+        coords={"time": ("time", np.array(case.times, kind), {"bounds": "edges"})},
+    ).set_coords("edges")
+
+
+def value_of(case: Case, records: NDArray[Any], at: Any) -> NDArray[Any]:
+    """Return what records along the first dimension are in the step that begins at a time."""
+    count, period = len(case.times), case.period
+    turns = range(-60, 61) if case.cyclic else range(1)
+    times = [(one + period * turn, n) for turn in turns for n, one in enumerate(case.times)]
+    if case.method == "mean":
+        edges = list(pairwise(case.bounds))
+        spans = [
+            (a + period * t, b + period * t, n) for t in turns for n, (a, b) in enumerate(edges)
+        ]
+        parts = [
+            ((min(b, at + case.step) - max(a, at)) / case.step, n)
+            for a, b, n in spans
+            if a < at + case.step and b > at
+        ]
+        found = first = records[parts[0][1]]
+        for weight, number in parts[1:]:
+            found = found + weight * (records[number] - first)
+        return found
+    if case.method == "nearest":
+        return records[min(times, key=lambda one: (abs(one[0] - at), times.index(one) * -1))[1]]
+    low, number = max((one for one in times if one[0] <= at), key=lambda one: one[0])
+    if case.method == "previous" or low == at:
+        return records[number]
+    high = min(one for one, _ in times if one > at)
+    weight = (at - low) / (high - low)
+    return records[number] + weight * (records[(number + 1) % count] - records[number])
+
+
+def looped(case: Case, dataset: xr.Dataset, alpha: NDArray[Any], quiet: NDArray[Any]) -> Any:
+    """Return the result of a loop in NumPy, of which no line is Halocline's."""
+    u = dataset.u.values
+    wind, heat = dataset.wind.values, np.moveaxis(dataset.heat.values, 1, 0)
+    year = date(case.calendar, case.start.year, 1, 1)
+    later = date(case.calendar, case.start.year + 1, 1, 1)
+    for number in range(case.steps):
+        at = case.start + case.step * number
+        w, h = value_of(case, wind, at), value_of(case, heat, at)
+        h = np.concatenate([h[:1], h[:-1]])  # the row before, at the edge the same
+        v = u + alpha[number] * (np.roll(u, 1, 2) - u) * np.roll(w, -1, 2) + h
+        if number % 3 == 1:
+            day = 1 + (at - (later if at >= later else year)) / dt.timedelta(days=1)
+            midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+            v = v + 1e-3 * day + 1e-5 * ((at - midnight) / dt.timedelta(seconds=1))
+        if not quiet[number]:
+            v = v * 1.0000001 + (case.step * number / dt.timedelta(seconds=1)) * 1e-9
+        u = v
+    return u
+
+
+def driven(dataset: Any, case: Case, alpha: Any, quiet: Any, **arguments: Any) -> xr.Dataset:
+    defaults: dict[str, Any] = {
+        "scalars": {
+            "now": {"clock": "seconds"},
+            "number": {"clock": "step"},
+            "day": {"clock": "day_of_year"},
+            "noon": {"clock": "time_of_day"},
+            "alpha": xr.DataArray(alpha, dims="step"),
+            "quiet": {"values": [bool(one) for one in quiet], "dim": "step"},
+        },
+        "boundary": BOUNDARY,
+        "steps": case.steps,
+        "feedback": {"v": "u"},
+        "time": case.time,
+        "target": "cpu",
+    }
+    return run(DRIVEN, dataset, **{**defaults, **arguments})
+
+
+def ranks(count: int) -> Any:
+    pool = LocalPool(workers=count)
+    place = "halocline_engine.distribute.executors.select.local_pool"
+    return patch(place, return_value=pool) if count > 1 else nullcontext()
+
+
+def stopped(after: int) -> Callable[[Event], None]:
+    """Return what ends a run after some states that another may go on from."""
+    kept: list[Event] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, Checkpointed | PassFinished | SnapshotWritten):
+            kept.append(event)
+            if len(kept) >= after:
+                raise KeyError("enough")
+
+    return note
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_drawn_clocks_are_loops_in_numpy(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    case = drawn_case(random)
+    rng = np.random.default_rng(seed)
+    dataset = dataset_of(case, seed)
+    alpha, quiet = rng.normal(size=case.steps) * 0.1, rng.random(case.steps) < 0.5
+    expected = looped(case, dataset, alpha, quiet)
+    data: Any = dataset
+    if random.random() < 0.5:
+        chunks = {"time": random.randint(1, 3), "y": 6, "x": 9}
+        data = tmp_path / "data.zarr"
+        cast(Any, dataset).chunk(chunks).to_zarr(data)
+    for mode in ("streamed", "resident"):
+        every = random.choice((None, 4, 5))
+        how: dict[str, Any] = {
+            "mode": mode,
+            "chunks": {"y": random.randint(5, 17), "x": random.randint(8, 23)},
+            "snapshot_every": every,
+            "target": random.choice(("cpu", "cpu", "reference")),
+            "options": Options(
+                steps_per_pass=random.choice((None, 1, 2, 3, 5)), checkpoint_steps=3
+            ),
+        }
+        given = (data, case, alpha, quiet)
+        if random.random() < 0.5:
+            how["workspace"] = tmp_path / mode
+            with suppress(KeyError), ranks(random.randint(1, 3) if mode == "resident" else 1):
+                driven(*given, **how, on_event=stopped(random.randint(1, 3)))
+            how["mode"] = random.choice(("streamed", "resident"))
+        with ranks(random.randint(1, 3) if how["mode"] == "resident" else 1):
+            result = driven(*given, **how)
+        last = result.v if every is None else result.v.isel(time=-1)
+        np.testing.assert_array_equal(last.values, expected)
+        if every is not None:
+            numbers = [*range(every, case.steps, every), case.steps]
+            shorter = replace(case, steps=numbers[0])
+            first = looped(shorter, dataset, alpha, quiet)
+            np.testing.assert_array_equal(result.v.values[0], first)
+            labels = [case.start + case.step * number for number in numbers]
+        else:
+            labels = [case.start + case.step * case.steps]
+        kind: Any = "datetime64[us]" if isinstance(case.start, dt.datetime) else object
+        np.testing.assert_array_equal(np.atleast_1d(result.time.values), np.array(labels, kind))
+
+
+SMALL = """
+def small(u: Field[float], f: Field[float], v: Field[float], a: float):
+    with computation(PARALLEL), interval(...):
+        v = u + a * f
+"""
+HOURS = _NUMPY.arange("2015-01-01", "2015-01-01T06", np.timedelta64(1, "h"), "datetime64[ns]")
+
+
+def small(**variables: Any) -> xr.Dataset:
+    rng = np.random.default_rng(7)
+    found: dict[str, Any] = {
+        "u": (("y", "x"), rng.normal(size=(6, 7))),
+        "f": (("time", "y", "x"), rng.normal(size=(len(HOURS), 6, 7))),
+    }
+    return xr.Dataset({**found, **variables}, coords={"time": HOURS})
+
+
+def stepped(dataset: Any, **arguments: Any) -> xr.Dataset:
+    defaults: dict[str, Any] = {
+        "scalars": {"a": 0.5},
+        "steps": 8,
+        "feedback": {"v": "u"},
+        "time": {"start": "2015-01-01", "step": "15min"},
+        "target": "reference",
+    }
+    return run(SMALL, dataset, **{**defaults, **arguments})
+
+
+def test_a_clock_alone_labels_results(tmp_path: Path) -> None:
+    plain = small().drop_vars("f").assign(f=(("y", "x"), np.ones((6, 7))))
+    result = stepped(plain, output=tmp_path / "r.zarr", snapshot_every=3)
+    assert result.v.dims == ("time", "y", "x")
+    stored = XARRAY.open_zarr(tmp_path / "r.zarr")
+    wanted = np.array(
+        ["2015-01-01T00:45", "2015-01-01T01:30", "2015-01-01T02:00"], "datetime64[ns]"
+    )
+    np.testing.assert_array_equal(stored.time.values, wanted)
+    assert stored.time.attrs["standard_name"] == "time"
+    assert stored.time.encoding["units"] == "seconds since 2015-01-01"
+    raw = XARRAY.open_zarr(tmp_path / "r.zarr", decode_times=False)
+    assert (raw.time.dtype, raw.time.values.tolist()) == (np.int64, [2700, 5400, 7200])
+
+
+def test_a_calendar_is_kept_in_a_store(tmp_path: Path) -> None:
+    plain = small().drop_vars(["f", "time"]).assign(f=(("y", "x"), np.ones((6, 7))))
+    time = {"start": "2016-02-28T23:45", "step": "15min", "calendar": "noleap"}
+    stepped(plain, output=tmp_path / "r.zarr", time=time, steps=1)
+    stored = XARRAY.open_zarr(tmp_path / "r.zarr")
+    assert stored.time.dims == ()
+    assert stored.time.values.item() == _CFTIME.DatetimeNoLeap(2016, 3, 1)
+    assert stored.time.encoding["calendar"] == "noleap"
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_label_of_a_run_that_ends_early_is_its_end(tmp_path: Path, kept: bool) -> None:
+    plain = small().drop_vars("f").assign(f=(("y", "x"), np.zeros((6, 7))))
+    until = {"field": "v", "below": 1.0, "check_every": 2}
+    for output in (None, tmp_path / "r.zarr"):
+        result = stepped(plain, until=until, output=output, snapshot_every=5 if kept else None)
+        end = np.datetime64("2015-01-01T00:30", "ns")
+        np.testing.assert_array_equal(result.time.values, [end] if kept else end)
+
+
+def test_the_length_follows_from_an_end_or_a_duration() -> None:
+    for more in ({"end": "2015-01-01T02:00"}, {"duration": "2h"}, {"duration": "1h 60min"}):
+        time = {"start": "2015-01-01", "step": "15min", **more}
+        for steps in (1, 8):
+            result = stepped(small(), time=time, steps=steps)
+            assert result.time.values == np.datetime64("2015-01-01T02:00", "ns")
+            np.testing.assert_array_equal(result.v.values, stepped(small()).v.values)
+
+
+@pytest.mark.parametrize("mode", ["streamed", "resident"])
+def test_a_run_that_continues_another_has_the_bits_of_one(mode: str) -> None:
+    program = SMALL.replace("a: float", "a: float, t: float, n: int").replace(
+        "a * f", "a * f + 1e-7 * t + n"
+    )
+    scalars = {"a": 0.5, "t": {"clock": "seconds"}, "n": {"clock": "step"}}
+    how: dict[str, Any] = {"scalars": scalars, "feedback": {"v": "u"}, "mode": mode}
+    how |= {"target": "reference"}
+    forcing, time = small(), {"step": "15min", "interpolate": "linear"}
+    whole = run(program, forcing, steps=11, time={**time, "start": HOURS[0]}, **how)
+    first = run(program, forcing, steps=7, time={**time, "start": "2015-01-01"}, **how)
+    start = first.time
+    second = run(
+        program,
+        forcing.assign(u=first.v),
+        steps=4,
+        time={**time, "start": start, "reference": "2015-01-01"},
+        **how,
+    )
+    XARRAY.testing.assert_identical(whole.drop_attrs(), second.drop_attrs())
+    # Without forcing the result itself is a dataset whose time is where the run goes on.
+    rest = run(
+        program.replace("f: Field[float]", "f: Field[float]"),
+        first.rename(v="u").assign(f=(("y", "x"), np.ones((6, 7)))),
+        steps=2,
+        time=time,
+        **how,
+    )
+    assert rest.time.values == np.datetime64("2015-01-01T02:15", "ns")
+    assert rest.time.attrs["halocline_start"] == "2015-01-01"
+    expected = first.v.values
+    for n in (7, 8):
+        expected = expected + (0.5 * 1.0 + 1e-7 * (900 * n) + n)
+    np.testing.assert_allclose(rest.v.values, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["streamed", "resident"])
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_scalars_of_members(mode: str, target: str) -> None:
+    rng = np.random.default_rng(3)
+    members = xr.Dataset({"u": (("member", "y", "x"), rng.normal(size=(3, 6, 7)))})
+    members["f"] = (("y", "x"), np.ones((6, 7)))
+    both = xr.DataArray(rng.normal(size=(4, 3)), dims=("step", "member"))
+    listed = {"values": both.values[0].tolist(), "dim": "member"}
+    same = np.broadcast_to(both.values[0], (4, 3))
+    for given, factors in ((both, both.values), (listed, same)):
+        result = stepped(
+            members, scalars={"a": given}, steps=4, time=None, mode=mode, target=target
+        )
+        for member in range(3):
+            u = members.u.values[member]
+            for n in range(4):
+                u = u + factors[n, member] * 1.0
+            np.testing.assert_array_equal(result.v.values[member], u)
+
+
+def test_branches_that_scalars_decide_step_by_step_stay() -> None:
+    program = """
+def switched(u: Field[float], v: Field[float], s: float, on: bool):
+    with computation(PARALLEL), interval(...):
+        if on and s > 0.0:
+            v = u + s
+        else:
+            v = u - 1.0
+"""
+    dataset, on = small(), [True, False, True]
+    for mode in ("streamed", "resident"):
+        for target in ("reference", "cpu"):
+            result = run(
+                program,
+                dataset[["u"]],
+                scalars={"s": 2.0, "on": {"values": on, "dim": "step"}},
+                steps=3,
+                feedback={"v": "u"},
+                mode=mode,
+                target=target,
+            )
+            expected = dataset.u.values + 2.0 - 1.0 + 2.0
+            np.testing.assert_array_equal(result.v.values, expected)
+
+
+def test_the_value_at_a_record_is_the_record_whatever_follows() -> None:
+    dataset = small()
+    dataset.f.values[1:, 2, 3] = np.nan
+    result = stepped(dataset, steps=1)
+    np.testing.assert_array_equal(result.v.values, dataset.u.values + 0.5 * dataset.f.values[0])
+    assert np.isnan(stepped(dataset, steps=2).v.values[2, 3])
+
+
+def test_a_window_is_in_memory_and_not_the_series() -> None:
+    sizes = {"y": 200, "x": 200}
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(24, 200, 200))
+    times = _NUMPY.arange("2015-01-01", "2015-01-02", np.timedelta64(1, "h"), "datetime64[ns]")
+    dataset = xr.Dataset(
+        {"u": (tuple(sizes), values[0]), "f": (("time", *sizes), values)}, coords={"time": times}
+    )
+    for mode in ("streamed", "resident"):
+        events: list[Event] = []
+        stepped(dataset, mode=mode, on_event=events.append, steps=20)
+        planned = next(one for one in events if isinstance(one, Planned))
+        field = 200 * 200 * 8
+        assert planned.projected_bytes < 16 * field
+        assert planned.passes == (5 if mode == "streamed" else 1)
+        if mode == "resident":
+            assert planned.unfused
+
+
+def test_a_run_with_a_clock_goes_on_where_it_was(tmp_path: Path) -> None:
+    with suppress(KeyError):
+        stepped(small(), mode="streamed", workspace=tmp_path, on_event=stopped(2))
+    events: list[Event] = []
+    resumed = stepped(small(), mode="streamed", workspace=tmp_path, on_event=events.append)
+    assert [one.steps_done for one in events if isinstance(one, Resumed)] == [4]
+    np.testing.assert_array_equal(resumed.v.values, stepped(small()).v.values)
+    later = {"start": "2015-01-01T01:00", "step": "15min"}
+    events.clear()
+    stepped(small(), mode="streamed", workspace=tmp_path, on_event=events.append, time=later)
+    assert not [one for one in events if isinstance(one, Resumed)]
+
+
+NOLEAP: Any = cast(Any, small()).convert_calendar("noleap", use_cftime=True)
+BOUNDED: Any = cast(Any, small()).assign_coords(
+    edges=(("time", "two"), np.stack([HOURS, HOURS + np.timedelta64(1, "h")], axis=1))
+)
+BOUNDED.time.attrs["bounds"] = "edges"
+GAPS: Any = BOUNDED.assign_coords(edges=BOUNDED.edges.copy())
+GAPS.edges.values[2, 1] += np.timedelta64(1, "m")
+MISTAKES: list[tuple[str, Any, dict[str, Any], str, str]] = [
+    (
+        "the clock leaves the data",
+        small(),
+        {"steps": 40},
+        "The run needs field 'f' from 2015-01-01 to 2015-01-01T09:45:00, but its records along"
+        " 'time' cover 2015-01-01 to 2015-01-01T05:00:00 with 'linear'.",
+        "give 'cyclic'",
+    ),
+    (
+        "the clock begins before the data",
+        small(),
+        {"time": {"start": "2014-12-31", "step": "1h"}},
+        "The run needs field 'f' from 2014-12-31 to 2014-12-31T07:00:00, but its records along"
+        " 'time' cover 2015-01-01 to 2015-01-01T05:00:00 with 'linear'.",
+        "Change the start",
+    ),
+    (
+        "another calendar",
+        NOLEAP,
+        {"time": {"start": "2015-01-01", "step": "15min", "calendar": "360_day"}},
+        "The times 'time' are of the calendar 'noleap', but the run has '360_day'.",
+        "'calendar': 'noleap'",
+    ),
+    (
+        "a date of another calendar",
+        NOLEAP,
+        {"time": {"start": np.datetime64("2015-01-01"), "step": "15min"}},
+        "The 'start' of argument 'time' is a date of the calendar 'standard', but the run has"
+        " 'noleap'.",
+        "or the date as text",
+    ),
+    (
+        "times that do not increase",
+        small().isel(time=[0, 2, 1, 3, 4, 5]),
+        {},
+        "The times of field 'f' must increase, but 'time' has 2015-01-01T01:00:00 after"
+        " 2015-01-01T02:00:00.",
+        "dataset.sortby('time')",
+    ),
+    (
+        "times that are there twice",
+        small().isel(time=[0, 1, 1, 2, 3, 4]),
+        {},
+        "The times of field 'f' must increase, but 'time' has 2015-01-01T01:00:00 after"
+        " 2015-01-01T01:00:00.",
+        "drop_duplicates('time')",
+    ),
+    (
+        "a mean without bounds",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "interpolate": "mean"}},
+        "The mean over a step of field 'f' needs the time bounds of its records, but 'time' has no"
+        " attribute 'bounds' that names them.",
+        "'interpolate': 'linear'",
+    ),
+    (
+        "bounds with gaps",
+        GAPS,
+        {},
+        "Each record of field 'f' must begin where the one before it ends, but the time bounds"
+        " 'edges' have gaps or overlap.",
+        "Correct 'edges'",
+    ),
+    (
+        "a period that is too short",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "cyclic": "4h"}},
+        "The 'cyclic' of argument 'time' must be more than what the records of field 'f' span, 5h,"
+        " got 4h.",
+        "after which the records repeat",
+    ),
+    (
+        "a period that is not known",
+        small().isel(time=[0, 1, 3, 4]),
+        {"time": {"start": "2015-01-01", "step": "15min", "cyclic": True}},
+        "The period of field 'f' does not follow from its times, which are not equally far apart"
+        " and have no bounds.",
+        "'cyclic': 'year'",
+    ),
+    (
+        "a state that varies with time",
+        small(u=(("time", "y", "x"), np.zeros((6, 6, 7)))),
+        {},
+        "Field 'u' is changed by steps, but variable 'u' varies along 'time', the time.",
+        "dataset.isel(time=-1)",
+    ),
+    (
+        "integers that are interpolated",
+        small(f=(("time", "y", "x"), np.zeros((6, 6, 7), np.int64))),
+        {},
+        "Field 'f' is interpolated in time, for which its values must be floats, but variable 'f'"
+        " is int64.",
+        "{'f': 'previous'}",
+    ),
+    (
+        "a method for what is no forcing",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "interpolate": {"g": "linear"}}},
+        "The 'interpolate' of argument 'time' names 'g', which is no field that the program reads"
+        " only.",
+        "'f'",
+    ),
+    (
+        "no start",
+        small(),
+        {"time": {"step": "15min"}},
+        "Argument 'time' has no 'start', and the dataset has no time without dimensions at which a"
+        " run ended.",
+        "'start': '2015-01-01'",
+    ),
+    (
+        "steps and an end that disagree",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "end": "2015-01-01T01:00"}},
+        "Argument 'steps' is 8, but 2015-01-01 to 2015-01-01T01:00:00 has 4 steps of 15min.",
+        "Leave out 'steps'",
+    ),
+    (
+        "an end between two steps",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "end": "2015-01-01T01:05"}},
+        "The 'end' of argument 'time' must be a whole number of steps of 15min after the start, got"
+        " 2015-01-01 to 2015-01-01T01:05:00.",
+        "'steps' instead",
+    ),
+    (
+        "an end before the start",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "end": "2014-01-01"}},
+        "The 'end' of argument 'time' must be a whole number of steps of 15min after the start, got"
+        " 2015-01-01 to 2014-01-01.",
+        "Change it",
+    ),
+    (
+        "an end and a duration",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "end": "2016-01-01", "duration": "1h"}},
+        "Argument 'time' has an 'end' and a 'duration', expected one of them.",
+        "Leave out",
+    ),
+    (
+        "a reference after the start",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "reference": "2016-01-01"}},
+        "The 'reference' of argument 'time' must not be after the start 2015-01-01, got"
+        " 2016-01-01.",
+        "Leave it out",
+    ),
+    (
+        "no mapping",
+        small(),
+        {"time": "15min"},
+        "Argument 'time' must be a mapping with the length of a 'step', got '15min'.",
+        "time={'start'",
+    ),
+    (
+        "an unknown key",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "begin": "2015-01-01"}},
+        "Argument 'time' has no 'begin'.",
+        "'start', 'step'",
+    ),
+    (
+        "a step in months",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "1M"}},
+        "The 'step' of argument 'time' must be an exact positive duration, got '1M'.",
+        "months and years differ",
+    ),
+    (
+        "a step of months of NumPy",
+        small(),
+        {"time": {"start": "2015-01-01", "step": np.timedelta64(1, "M")}},
+        "The 'step' of argument 'time' must be an exact positive duration, got"
+        " np.timedelta64(1,'M').",
+        "'15min'",
+    ),
+    (
+        "a step without a unit",
+        small(),
+        {"time": {"start": "2015-01-01", "step": 900}},
+        "The 'step' of argument 'time' must be an exact positive duration, got 900.",
+        "'15min'",
+    ),
+    (
+        "no date",
+        small(),
+        {"time": {"start": "New Year", "step": "15min"}},
+        "The 'start' of argument 'time' must be a date, got 'New Year'.",
+        "'2015-01-31'",
+    ),
+    (
+        "a day that a calendar does not have",
+        small(),
+        {"time": {"start": "2015-02-29", "step": "15min"}},
+        "The 'start' of argument 'time' is '2015-02-29', which is no date of the calendar"
+        " 'standard'.",
+        "Check day and month",
+    ),
+    (
+        "a date before the reform",
+        small().drop_vars("f").assign(f=("x", np.ones(7))),
+        {"time": {"start": "1400-01-01", "step": "15min"}},
+        "The 'start' of argument 'time' is 1400-01-01T00:00:00.000000, but dates of the calendar"
+        " 'standard' begin at 1582-10-15 here.",
+        "'proleptic_gregorian'",
+    ),
+    (
+        "an unknown calendar",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "calendar": "lunar"}},
+        "The 'calendar' of argument 'time' must be one of 'standard', 'proleptic_gregorian',"
+        " 'julian', 'noleap', 'all_leap', '360_day', got 'lunar'.",
+        "Leave it out",
+    ),
+    (
+        "an unknown method",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "15min", "interpolate": "cubic"}},
+        "The 'interpolate' of argument 'time' must be one of 'previous', 'nearest', 'linear',"
+        " 'mean', or one for each field, got 'cubic'.",
+        "'linear'",
+    ),
+    (
+        "a run that never ends",
+        small(),
+        {"time": {"start": "2015-01-01", "step": "999999999h"}},
+        "The run would end 8 steps of 999999999h after 2015-01-01, which no date reaches.",
+        "fewer or shorter",
+    ),
+    (
+        "scalars of another length",
+        small(),
+        {"scalars": {"a": xr.DataArray([1.0, 2.0], dims="step")}},
+        "Scalar 'a' must have 8 values along 'step', as many as there are steps, got 2.",
+        "one value for each",
+    ),
+    (
+        "scalars along an axis",
+        small(),
+        {"scalars": {"a": xr.DataArray(np.ones(7), dims="x")}},
+        "Scalar 'a' varies along 'x', but scalars vary along the steps of the run or dimensions"
+        " that are looped over: 'step'.",
+        "is a field",
+    ),
+    (
+        "a scalar of a clock that is not there",
+        small().drop_vars("f").assign(f=("x", np.ones(7))),
+        {"scalars": {"a": {"clock": "seconds"}}, "time": None},
+        "Scalar 'a' is told by a clock, but the run has none.",
+        "time={'start'",
+    ),
+    (
+        "what no clock tells",
+        small(),
+        {"scalars": {"a": {"clock": "month"}}},
+        "The 'clock' of scalar 'a' must be one of 'step', 'seconds', 'day_of_year', 'time_of_day',"
+        " got 'month'.",
+        "{'clock': 'seconds'}",
+    ),
+    (
+        "a scalar that is no number",
+        small(),
+        {"scalars": {"a": {"value": 3}}},
+        "Scalar 'a' must be a number, or vary as {'values': [...], 'dim': 'step'} or {'clock':"
+        " 'seconds'}, got {'value': 3}.",
+        "'dim': 'step'",
+    ),
+    (
+        "values without a shape",
+        small(),
+        {"scalars": {"a": {"values": [[1.0]], "dim": "step"}}},
+        "The values of scalar 'a' must be numbers along 'step', got an array of the shape (1, 1).",
+        "as many numbers",
+    ),
+    (
+        "a value that is missing",
+        small(),
+        {"scalars": {"a": {"values": [1.0, float("nan")], "dim": "step"}}},
+        "Scalar 'a' must be finite, got nan.",
+        "as NaN",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "given", "message", "hint"),
+    [one[1:] for one in MISTAKES],
+    ids=[one[0] for one in MISTAKES],
+)
+def test_mistakes_are_refused_before_anything_runs(
+    dataset: xr.Dataset, given: dict[str, Any], message: str, hint: str
+) -> None:
+    events: list[Event] = []
+    with pytest.raises(HaloclineError) as caught:
+        stepped(dataset, **given, on_event=events.append)
+    assert caught.value.message == message
+    assert hint in (caught.value.hint or "")
+    assert not [one for one in events if isinstance(one, Planned)]
