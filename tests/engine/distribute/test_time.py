@@ -224,14 +224,14 @@ def test_drawn_clocks_are_loops_in_numpy(seed: int, tmp_path: Path) -> None:
         cast(Any, dataset).chunk(chunks).to_zarr(data)
     for mode in ("streamed", "resident"):
         every = random.choice((None, 4, 5))
+        depth = random.choice((None, 2, 3)) if mode == "streamed" else None
+        per_pass = random.choice((None, 1, 2, 3, 5))
         how: dict[str, Any] = {
             "mode": mode,
             "chunks": {"y": random.randint(5, 17), "x": random.randint(8, 23)},
             "snapshot_every": every,
             "target": random.choice(("cpu", "cpu", "reference")),
-            "options": Options(
-                steps_per_pass=random.choice((None, 1, 2, 3, 5)), checkpoint_steps=3
-            ),
+            "options": Options(steps_per_pass=per_pass, checkpoint_steps=3, pipeline_depth=depth),
         }
         given = (data, case, alpha, quiet)
         if random.random() < 0.5:
@@ -239,6 +239,7 @@ def test_drawn_clocks_are_loops_in_numpy(seed: int, tmp_path: Path) -> None:
             with suppress(KeyError), ranks(random.randint(1, 3) if mode == "resident" else 1):
                 driven(*given, **how, on_event=stopped(random.randint(1, 3)))
             how["mode"] = random.choice(("streamed", "resident"))
+            how["options"] = replace(how["options"], pipeline_depth=None)
         with ranks(random.randint(1, 3) if how["mode"] == "resident" else 1):
             result = driven(*given, **how)
         last = result.v if every is None else result.v.isel(time=-1)
@@ -253,6 +254,77 @@ def test_drawn_clocks_are_loops_in_numpy(seed: int, tmp_path: Path) -> None:
             labels = [case.start + case.step * case.steps]
         kind: Any = "datetime64[us]" if isinstance(case.start, dt.datetime) else object
         np.testing.assert_array_equal(np.atleast_1d(result.time.values), np.array(labels, kind))
+
+
+@pytest.mark.parametrize("kind", ["memory", "store"])
+def test_workers_have_the_bits_of_this_process(kind: str, two_workers: Any, tmp_path: Path) -> None:
+    case = drawn_case(Random(5))
+    rng = np.random.default_rng(2)
+    alpha, quiet = rng.normal(size=case.steps) * 0.1, rng.random(case.steps) < 0.5
+    dataset = dataset_of(case)
+    expected = looped(case, dataset, alpha, quiet)
+    data: Any = dataset
+    if kind == "store":
+        data = tmp_path / "data.zarr"
+        cast(Any, dataset).chunk({"time": 1}).to_zarr(data)
+    for mode in ("streamed", "resident"):
+        result = driven(
+            data, case, alpha, quiet, mode=mode, cluster=two_workers, chunks={"y": 6, "x": 12}
+        )
+        np.testing.assert_array_equal(result.v.values, expected)
+        end = case.start + case.step * case.steps
+        assert result.time.values == (
+            np.datetime64(end) if isinstance(end, dt.datetime) else np.array(end, object)
+        )
+
+
+def test_a_netcdf_file_has_the_times(tmp_path: Path) -> None:
+    stepped(small(), output=tmp_path / "r.nc", snapshot_every=4)
+    with XARRAY.open_dataset(tmp_path / "r.nc") as stored:
+        hours = [np.datetime64("2015-01-01T01:00"), np.datetime64("2015-01-01T02:00")]
+        np.testing.assert_array_equal(stored.time.values, hours)
+        np.testing.assert_array_equal(stored.v.values[-1], stepped(small()).v.values)
+
+
+@pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day"])
+def test_a_climatology_repeats_each_year(calendar: str) -> None:
+    """Months of 2001 in the middle of which records lie, and a run over the end of a leap year."""
+    starts = [date(calendar, 2001, month, 1) for month in range(1, 13)]
+    starts.append(date(calendar, 2002, 1, 1))
+    middles = [low + (high - low) / 2 for low, high in pairwise(starts)]
+    kind: Any = "datetime64[us]" if calendar == "standard" else object
+    rng = np.random.default_rng(1)
+    records = rng.normal(size=(12, 6, 7))
+    dataset = xr.Dataset(
+        {"u": (("y", "x"), np.zeros((6, 7))), "f": (("time", "y", "x"), records)},
+        coords={"time": np.array(middles, kind)},
+    )
+    time = {"start": "2004-12-27", "step": "36h", "calendar": calendar, "cyclic": "year"}
+    result = stepped(dataset, time=time, steps=12, scalars={"a": 1.0}, snapshot_every=1)
+    expected, u = list[Any](), np.zeros((6, 7))
+    start, end = (date(calendar, 2001, 1, 1), date(calendar, 2002, 1, 1))
+    for n in range(12):
+        at = date(calendar, 2004, 12, 27) + n * dt.timedelta(hours=36)
+        low, high = date(calendar, at.year, 1, 1), date(calendar, at.year + 1, 1, 1)
+        there = (
+            start
+            + (at - low)
+            // MICROSECOND
+            * ((end - start) // MICROSECOND)
+            // ((high - low) // MICROSECOND)
+            * MICROSECOND
+        )
+        before = max((k for k in range(12) if middles[k] <= there), default=11)
+        length = (
+            (middles[before + 1] - middles[before])
+            if before < 11
+            else (middles[0] + (end - start) - middles[11])
+        )
+        passed = there - middles[before] + (end - start if there < middles[0] else 0 * MICROSECOND)
+        first, second = records[before], records[(before + 1) % 12]
+        u = u + (first + (passed / length) * (second - first))
+        expected.append(u)
+    np.testing.assert_array_equal(result.v.values, np.stack(expected))
 
 
 SMALL = """

@@ -181,7 +181,7 @@ def _time(argument: str, given: Any) -> dict[str, Any]:
 
 
 def _moment(value: Any) -> Any:
-    one = value.values[()] if getattr(value, "ndim", None) == 0 else value
+    one = value.values[()] if getattr(value, "dims", None) == () else value
     if isinstance(one, (np.timedelta64, dt.timedelta)):
         return f"{cast('Any', np).timedelta64(one, 'us').astype(np.int64)}us"
     if isinstance(one, (np.datetime64, dt.date)):

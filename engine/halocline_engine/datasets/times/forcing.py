@@ -15,7 +15,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.stores.source import Region, Source
+from halocline_engine.datasets.chunk_files.packed import packed_source
+from halocline_engine.datasets.stores.source import Region, Source, native
 from halocline_engine.datasets.times.clock import Clock, TimeRequest
 from halocline_engine.datasets.times.dates import calendar_of
 from halocline_engine.datasets.times.records import Windows, time_dimension, windows_of
@@ -58,6 +59,7 @@ class ForcedField:
     variable: str
     dim: str
     place: int
+    dtype: str
     size: int
     chunk: int
     windows: Windows
@@ -109,9 +111,9 @@ class Forcing:
         }
 
     def record(self, source: Source, name: str, number: int) -> Source:
-        """Return where a record of a field is read."""
-        place = next(one.place for one in self.fields if name in one.parts)
-        return RecordSource(source, place, number)
+        """Return where a record of a field is read, as fast as it can be."""
+        one = next(one for one in self.fields if name in one.parts)
+        return RecordSource(packed_source(source, one.variable, one.dtype), one.place, number)
 
     def sources(
         self, sources: Iterable[tuple[str, Source, str]], source: Source, step: int
@@ -211,7 +213,8 @@ def _forced(
         place = [str(one) for one in array.dims].index(dim)
         chunks, size = stored_chunks(array), int(array.sizes[dim])
         chunk = min(chunks[place], size) if chunks else 1
-        yield ForcedField(name, variable, dim, place, size, chunk, windows)
+        dtype = native(array.dtype).name
+        yield ForcedField(name, variable, dim, place, dtype, size, chunk, windows)
 
 
 def _dimension(dataset: xr.Dataset, variable: str) -> str | None:

@@ -91,14 +91,17 @@ def windows_of(
 
     Raises `ArgumentError` or `FieldError` where they do not cover the run, or have no such times.
     """
-    axis = _axis(dataset, field, dim, clock)
-    method = request.method(field, bounds=axis.bounds is not None)
-    if method == "mean" and axis.bounds is None:
+    named = _bounds_name(dataset, dim)
+    method = request.method(field, bounds=named is not None)
+    if method == "mean" and named is None:
         raise FieldError(
             f"The mean over a step of field '{field}' needs the time bounds of its records, but"
             f" '{dim}' has no attribute 'bounds' that names them.",
             hint="Add them by CF, or use 'interpolate': 'linear'.",
         )
+    # Other bounds are not read.
+    wanted = method == "mean" or request.cyclic == "data"
+    axis = _axis(dataset, field, dim, clock, named if wanted else None)
     starts = clock.step * np.arange(clock.steps + 1, dtype=np.int64)
     period, first = _period(axis, request, method)
     if request.cyclic == "year":
@@ -113,7 +116,13 @@ def windows_of(
     return _at(axis.times, at, method, period)
 
 
-def _axis(dataset: xr.Dataset, field: str, dim: str, clock: Clock) -> _Axis:
+def _bounds_name(dataset: xr.Dataset, dim: str) -> str | None:
+    """Return the variable with the time bounds of records; None where there is none."""
+    told: Any = dataset[dim].attrs.get("bounds", dataset[dim].encoding.get("bounds"))
+    return str(told) if told in dataset.variables else None
+
+
+def _axis(dataset: xr.Dataset, field: str, dim: str, clock: Clock, told: str | None) -> _Axis:
     times = _offsets(dataset[dim], dim, clock)
     if np.any(np.diff(times) <= 0):
         at = int(np.flatnonzero(np.diff(times) <= 0)[0])
@@ -123,17 +132,16 @@ def _axis(dataset: xr.Dataset, field: str, dim: str, clock: Clock) -> _Axis:
             f" {shown_date(later(clock.start, int(times[at])))}.",
             hint=f"Sort them: dataset.sortby('{dim}').drop_duplicates('{dim}').",
         )
-    told: Any = dataset[dim].attrs.get("bounds", dataset[dim].encoding.get("bounds"))
-    if told is None or told not in dataset.variables:
+    if told is None:
         return _Axis(field, dim, times, None)
-    given = dataset[str(told)]
+    given = dataset[told]
     if given.ndim != 2 or given.dims[0] != dim or given.shape[1] != 2 or not _has_dates(given):
         raise FieldError(
             f"The time bounds '{told}' of '{dim}' must be two dates for each record, got the"
             f" dimensions ({', '.join(map(str, given.dims))}) and the type '{given.dtype}'.",
             hint=f"Remove the attribute 'bounds' of '{dim}', or decode the times of the dataset.",
         )
-    bounds = _offsets(given, str(told), clock)
+    bounds = _offsets(given, told, clock)
     if np.any(bounds[1:, 0] != bounds[:-1, 1]) or np.any(bounds[:, 1] <= bounds[:, 0]):
         raise FieldError(
             f"Each record of field '{field}' must begin where the one before it ends, but the time"
