@@ -138,3 +138,21 @@ def test_what_has_no_room_says_that_it_is_copied(room: dict[str, int]) -> None:
     planned = plan_of(he.run, FIVE, data(), boundary={"x": "periodic"}, target="cpu")
     assert planned.mode == "streamed"
     assert planned.reason.endswith("; arrays of the device are copied by way of the host")
+
+
+@pytest.mark.parametrize("method", ["previous", "linear"])
+def test_records_of_a_device_stay_there(room: dict[str, int], method: str) -> None:
+    program = FIVE.replace("v: Field[float]", "f: Field[float], v: Field[float]")
+    program = program.replace("0.25 *", "f[0, 1, 0] + 0.25 *")
+    hours = np.array(["2015-01-01T00", "2015-01-01T01", "2015-01-01T02"], "datetime64[ns]")
+    dataset = data().assign(
+        f=(("time", "y", "x"), np.random.default_rng(5).normal(size=(3, 60, 70)))
+    )
+    dataset = dataset.assign_coords(time=hours)
+    time = {"start": "2015-01-01", "step": "15min", "interpolate": method}
+    how: dict[str, Any] = {"boundary": SIDES[0], "time": time, **steps_of(8)}
+    found, planned = ran(program, dataset, **how)
+    assert planned.mode == "resident"
+    expected = on_host(room, program, dataset, **how)
+    np.testing.assert_array_equal(found["v"].values, expected["v"].values)
+    assert found["time"].values == hours[2]
