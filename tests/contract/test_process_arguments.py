@@ -36,6 +36,7 @@ OPTIONS = {
     "dtype": "dtypes",
     "chunk": "chunks",
     "label": "labels",
+    "position": "positions",
 }
 #: What the command has besides: where it asks, what it prints, and what a file holds.
 OF_THE_COMMAND = {"program", "dataset", "process", "output", "quiet", "url", "as_json", "wait"}

@@ -120,7 +120,8 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: he.sequence([{"stencil": {"program": PROGRAM, "every": 2}}], DATASET),
         "Stage 1, 'stencil', has no argument 'every': it was renamed to 'snapshot_every'. There are"
-        " 'axes', 'boundary', 'chunks', 'dtypes', 'externals', 'feedback', 'fields', 'program',"
+        " 'axes', 'boundary', 'chunks', 'dtypes', 'externals', 'feedback', 'fields', 'grid',"
+        " 'positions', 'program',"
         " 'scalars', 'stencil_name'.",
     ),
     (

@@ -272,6 +272,6 @@ PROGRAMS: Mapping[str, tuple[tuple[str, ...], str, Callable[[Mapping[str, Array]
 
 
 def _product(values: Mapping[str, Array], name: str) -> Array | None:
-    """Return a product where both have as many points, and share them."""
-    one, other = values["t"].shape[1:], values[name].shape[1:]
-    return values["t"] * values[name] if one == other else None
+    """Return the product of cells and their lower faces."""
+    few = {"u": values["t"].shape[3], "w": values["t"].shape[1]}[name]
+    return values["t"] * np.take(values[name], range(few), {"u": 3, "w": 1}[name])

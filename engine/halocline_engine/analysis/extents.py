@@ -49,7 +49,7 @@ from halocline_engine.ir.walk import (
     targets_of,
 )
 
-__all__ = ["Needs", "analyse", "horizontal_needs"]
+__all__ = ["Needs", "analyse", "exact_reads", "horizontal_needs"]
 
 _Map: TypeAlias = dict[str, Horizontal]
 _Blocks: TypeAlias = tuple[tuple[Horizontal, ...], ...]
@@ -93,6 +93,20 @@ def analyse(program: Program) -> Facts:
             if clipped[f.name] != needs.names[f.name]
         },
     )
+
+
+def exact_reads(program: Program, facts: Facts) -> dict[str, Horizontal]:
+    """Return where fields that are only read are read, which need not be at the point as well."""
+    only_read = {field.name for field in program.fields if field.read and not field.written}
+    found: dict[str, Horizontal] = {}
+    extents = (extents for blocks in facts.statements for extents in blocks)
+    for body, several in zip(program_bodies(program), extents, strict=True):
+        for statement, ran in zip(body, several, strict=True):
+            for read in reads((statement,)):
+                if read.name in only_read:
+                    there = shift(ran, *read.offset[:2])
+                    found[read.name] = enclose(found.get(read.name, there), there)
+    return found
 
 
 def _stored(program: Program, needs: Needs) -> dict[str, Horizontal]:

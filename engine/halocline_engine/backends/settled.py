@@ -26,6 +26,7 @@ from halocline_engine.schedule.plan import plan
 __all__ = [
     "left_of",
     "outcomes_of",
+    "replanned",
     "settled",
     "settled_conditions",
     "with_records",
@@ -81,6 +82,17 @@ def with_scalars(
     if planned is schedule and known == compiled.program:
         return compiled
     return _rebuilt(compiled, known, planned)
+
+
+def replanned(compiled: Compiled, program: Program) -> Compiled:
+    """Return another program, compiled for the target of what was compiled."""
+    verify(program)
+    facts = analyse(program)
+    kernels = choose_components(program) if TARGETS[compiled.target].compiles else program
+    own = facts if kernels is program else analyse(kernels)
+    schedule = plan(kernels, own, TARGETS[compiled.target].options())
+    new = retargeted(program, facts, schedule, compiled.target)
+    return replace(new, warnings=compiled.warnings)
 
 
 def with_records(compiled: Compiled, made: Mapping[str, Records]) -> Compiled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from typing import Any, Unpack
@@ -12,6 +12,7 @@ import xarray as xr
 from halocline_engine.arguments import (
     RESIDENT_MODES,
     by_name,
+    names,
     names_by_name,
     place_of,
     whole,
@@ -49,6 +50,8 @@ def run(
     dtypes: Mapping[Any, Any] | None = None,
     stencil_name: str | None = None,
     axes: Mapping[str, str | None] | None = None,
+    grid: Mapping[str, Mapping[str, str]] | None = None,
+    positions: Mapping[str, Sequence[str]] | None = None,
     boundary: Mapping[str, Any] | None = None,
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,
@@ -84,6 +87,14 @@ def run(
         Dimensions that are I, J and K; None if there is no such axis. By default they follow from
         CF attributes, or from names such as x, y and z, lon and lat, or those of models. Other
         dimensions are looped over.
+    grid : mapping of str to mapping, optional
+        Dimensions by axis and position, such as ``{'X': {'center': 'xh', 'right': 'xq'}}``; the
+        positions are 'center', 'left', 'right', 'outer' and 'inner', as in xgcm. By default they
+        follow from SGRID, from the attributes `axis` and `c_grid_axis_shift`, or from names that
+        models use. Face `i` is the lower face of cell `i`, whatever its number in the dataset.
+    positions : mapping of str to list of str, optional
+        Dimensions of fields that the program writes, where an axis has several. By default they
+        are those of the input that the field feeds, those that all inputs have, or the centres.
     boundary : mapping of str to str or mapping, optional
         What lies beyond the ends of a dimension, for both ends or as ``{'low': ..., 'high': ...}``:
         'edge' (the last cell), 'reflect' (mirrored at the last cell, which is not repeated),
@@ -174,6 +185,8 @@ def run(
         fields=names_by_name("fields", fields, "{'inp': 'temperature'}"),
         scalars=by_name("scalars", scalars, "{'weight': 0.25}"),
         axes=_axes(axes),
+        grid=None if grid is None else _grid(grid),
+        positions=_positions(positions),
         boundary=by_name("boundary", boundary, "{'lon': 'periodic', 'lat': 'edge'}"),
         steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
@@ -221,6 +234,20 @@ def _compile(
     if compiled.target == target:
         return compiled
     return retargeted(compiled.program, compiled.facts, compiled.schedule, target)
+
+
+def _grid(given: object) -> dict[str, dict[str, str]]:
+    example = "{'X': {'center': 'xh', 'right': 'xq'}}"
+    axes = by_name("grid", given, example)
+    return {
+        name: dict(names_by_name(f"grid['{name}']", axes[name], "{'center': 'xh', 'right': 'xq'}"))
+        for name in axes
+    }
+
+
+def _positions(given: object) -> dict[str, list[str]]:
+    said = by_name("positions", given, "{'curl': ['yq', 'xq']}")
+    return {name: names(f"positions['{name}']", said[name], "['yq', 'xq']") for name in said}
 
 
 def _axes(given: object) -> Mapping[str, str | None] | None:

@@ -47,12 +47,14 @@ OPTIONS: Mapping[str, str] = {
     "externals": "--external",
     "feedback": "--feedback",
     "fields": "--field",
+    "grid": "--grid",
     "job_name": "--job-name",
     "labels": "--label",
     "literal_precision": "--literal-precision",
     "mode": "--mode",
     "order": "--order",
     "output": "--output",
+    "positions": "--position",
     "scalars": "--scalar",
     "snapshot_every": "--snapshot-every",
     "stencil_name": "--stencil-name",
@@ -61,7 +63,7 @@ OPTIONS: Mapping[str, str] = {
     "time": "--time",
 }
 #: Options whose words may be joined by commas; others are repeated.
-_JOINED = ("axes", "boundary", "chunks", "time")
+_JOINED = ("axes", "boundary", "chunks", "grid", "time")
 
 _ARGUMENTS = (
     *OPTIONS,
@@ -210,6 +212,9 @@ def _words(value: Mapping[Any, Any]) -> list[str]:
             case dict():
                 inner = _words(cast("dict[Any, Any]", one))
                 words += [f"{_word(key)}.{word}" for word in inner]
+            case list():
+                several = cast("list[Any]", one)
+                words.append(f"{_word(key)}={','.join(map(_word, several))}")
             case _:
                 words.append(f"{_word(key)}={_word(one)}")
     return words

@@ -68,6 +68,9 @@ _BoundaryRule = (
 )
 
 
+_Position = Literal["center", "centre", "left", "right", "outer", "inner"]
+
+
 class LiteralPrecision(Inputs):
     """Bits of whole numbers and of others in a text."""
 
@@ -209,6 +212,24 @@ class StencilInputs(DatasetInputs):
             title="Axes",
             description="The dimensions that are I, J and K, or null for none; by default found by "
             "CF attributes and by names.",
+        ),
+    ] = None
+    grid: Annotated[
+        dict[Name, dict[_Position, Dimension]] | None,
+        Field(
+            title="Grid",
+            description='Dimensions by axis and position, such as {"X": {"center": "xh", "right": '
+            '"xq"}}; by default found by attributes and by names.',
+            max_length=16,
+        ),
+    ] = None
+    positions: Annotated[
+        dict[FieldName, Annotated[list[Dimension], Field(max_length=2)]] | None,
+        Field(
+            title="Positions",
+            description="Dimensions of results on axes that have several, such as "
+            '{"curl": ["yq", "xq"]}.',
+            max_length=256,
         ),
     ] = None
     boundary: Annotated[

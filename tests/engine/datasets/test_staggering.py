@@ -65,6 +65,10 @@ def faces(cell: str, face: str, row: str, count: int) -> xr.Dataset:
     return xr.Dataset({"t": ((row, cell), np.ones((3, 4))), "u": ((row, face), u)})
 
 
+#: The first face by the name and the number of faces, of four cells.
+KNOWN = {("xq", 4): 1, ("xq", 5): 0, ("west_east_stag", 5): 0, ("xi_u", 3): 1, ("i_g", 4): 0}
+
+
 @pytest.mark.parametrize("count", [3, 4, 5])
 @pytest.mark.parametrize(
     ("cell", "face", "row"),
@@ -84,20 +88,39 @@ def test_faces_with_dimensions_of_their_own(
     text: str, axes: str, cell: str, face: str, row: str, count: int
 ) -> None:
     given = {"none": None, "cells": {"I": cell, "J": row}, "faces": {"I": face, "J": row}}[axes]
-    with pytest.raises(he.AxisError):
-        run(text, faces(cell, face, row, count), axes=given)
+    dataset = faces(cell, face, row, count)
+    first = KNOWN.get((face, count))
+    if first is None:
+        with pytest.raises(he.AxisError):
+            run(text, dataset, axes=given)
+        return
+    found = run(text, dataset, axes=given)["out"]
+    u = np.full(6, np.nan)
+    u[first : first + count] = dataset["u"].values[0]
+    assert found.dims == (row, cell)
+    assert np.array_equal(
+        found.values, np.tile((u[1:] - u[:-1] if text == FLUX else u)[:4], (3, 1)), equal_nan=True
+    )
 
 
 def test_text_for_faces() -> None:
-    dataset = faces("xh", "xq", "yh", 5)
-    with pytest.raises(he.AxisError) as caught:
-        run(FLUX, dataset, axes={"I": "xh", "J": "yh"})
-    assert str(caught.value) == (
-        "Variables 't' and 'u' have different points along axis 'I', 'xh' and 'xq', but fields of a"
-        " program share them. Interpolate 'u' to 'xh', or name those of its points that belong to"
-        " each point of 'xh', such as the first ones: dataset['u'] = (('yh', 'xh'),"
-        " dataset['u'].isel(xq=slice(0, 4)).data). To loop over both, broadcast 'u' to 'xh'."
+    said: list[str] = []
+    for count in (5, 4, 3):
+        with pytest.raises(he.AxisError) as caught:
+            run(FLUX, faces("x", "x_f", "y", count), axes={"I": "x", "J": "y"})
+        said.append(str(caught.value))
+    assert said[0] == (
+        "Variables 't' and 'u' have different points along axis 'I', 'x' and 'x_f', but fields of a"
+        " program share them. If one has faces, say where they lie: grid={'X': {'center': 'x',"
+        " 'outer': 'x_f'}}, or {'center': 'x_f', 'inner': 'x'}. Interpolate 'u' to 'x', or name"
+        " those of its points that belong to each point of 'x', such as the first ones:"
+        " dataset['u'] = (('y', 'x'), dataset['u'].isel(x_f=slice(0, 4)).data). To loop over both,"
+        " broadcast 'u' to 'x'."
     )
+    assert "grid={'X': {'center': 'x', 'right': 'x_f'}}, or 'left'. " in said[1]
+    assert "grid={'X': {'center': 'x_f', 'outer': 'x'}}, or {'center': 'x'," in said[2]
+    found = run(FLUX, faces("x", "x_f", "y", 4), grid={"X": {"center": "x", "right": "x_f"}})
+    assert found["out"].values[0].tolist()[1:] == [1.0, 3.0, 5.0]
 
 
 def test_the_hint_leads_to_right_numbers() -> None:

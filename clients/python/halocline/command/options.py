@@ -14,6 +14,7 @@ __all__ = [
     "Given",
     "boundaries",
     "clock",
+    "grids",
     "join",
     "numbers",
     "pairs",
@@ -47,6 +48,12 @@ _OPTIONS: dict[str, Any] = {
         str | None, typer.Option(help="separate, or fused: round a * b + c once.")
     ],
     "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z; none for no axis.")],
+    "grid": Annotated[
+        _Words, typer.Option("--grid", help="X.center=xh,X.right=xq; or left, outer, inner.")
+    ],
+    "position": Annotated[
+        _Words, typer.Option("--position", help="OUTPUT=DIM,DIM of results on several positions.")
+    ],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
     "steps": Annotated[int | None, typer.Option(help="Number of steps.")],
     "snapshot_every": Annotated[int | None, typer.Option(help="Steps between snapshots.")],
@@ -114,6 +121,10 @@ def _given(words: dict[str, Any]) -> Given:
         "axes": {
             axis: None if dim == "none" else dim
             for axis, dim in pairs("--axes", join(words["axes"])).items()
+        },
+        "grid": grids("--grid", join(words["grid"])),
+        "positions": {
+            name: join([dims]) for name, dims in pairs("--position", words["position"]).items()
         },
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],
@@ -213,6 +224,23 @@ def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] 
     if not found.keys() <= {"int", "float"} or not set(found.values()) <= {"32", "64"}:
         raise typer.BadParameter("Write 32, or int=64 and float=32.", param_hint=option)
     return {name: int(bits) for name, bits in found.items()}
+
+
+def grids(option: str, words: Sequence[str] | None) -> dict[str, dict[str, str]]:
+    """Read `AXIS.POSITION=DIM` words.
+
+    >>> grids("--grid", ["X.center=xh", "X.right=xq"])
+    {'X': {'center': 'xh', 'right': 'xq'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, dim in pairs(option, words).items():
+        axis, dot, position = name.rpartition(".")
+        if not dot:
+            raise typer.BadParameter(
+                f"Expected AXIS.POSITION=DIM, got '{name}={dim}'.", param_hint=option
+            )
+        found.setdefault(axis, {})[position] = dim
+    return found
 
 
 def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:

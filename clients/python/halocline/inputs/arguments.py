@@ -131,6 +131,16 @@ def _sizes(argument: str, given: Any) -> dict[str, int]:
     return {name: _whole(f"{argument}['{name}']", size) for name, size in found.items()}
 
 
+def _grid(argument: str, given: Any) -> dict[str, dict[str, str]]:
+    found = by_name(argument, given)
+    return {name: _names_by_name(f"{argument}['{name}']", found[name]) for name in found}
+
+
+def _positions(argument: str, given: Any) -> dict[str, list[str]]:
+    found = by_name(argument, given)
+    return {name: names(f"{argument}['{name}']", found[name]) for name in found}
+
+
 def _boundary(argument: str, given: Any) -> dict[str, Any]:
     found = by_name(argument, given)
     for name, rule in found.items():
@@ -255,6 +265,8 @@ _EXAMPLES: Mapping[str, str] = {
     "dtypes": "{'float_type': 'float32'}",
     "axes": "{'I': 'lon', 'J': 'lat'}",
     "axis": "{'centre': 'z', 'face': 'z_f'}",
+    "grid": "{'X': {'center': 'xh', 'right': 'xq'}}",
+    "positions": "{'curl': ['yq', 'xq']}",
     "boundary": "{'lon': 'periodic'}",
     "feedback": "{'smoothed': 't'}",
     "time": "{'start': '2015-01-01', 'step': '15min'}",
@@ -314,7 +326,9 @@ CHECKS: Mapping[str, _Check] = {
     "chunks": _sizes,
     "dtypes": _dtypes,
     "externals": _externals,
+    "grid": _grid,
     "literal_precision": _precision,
+    "positions": _positions,
     "rhs": _name_or_names,
     "scalars": _scalars,
     "stages": _stages,

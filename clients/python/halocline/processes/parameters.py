@@ -87,6 +87,8 @@ class StencilArguments(SubmissionArguments, total=False):
     literal_precision: Annotated[int | Mapping[str, int], Default(64)]
     arithmetic: Annotated[str, Default("separate")]
     axes: Annotated[Mapping[str, str | None] | None, Default(None)]
+    grid: Annotated[Mapping[str, Mapping[str, str]] | None, Default(None)]
+    positions: Annotated[Mapping[str, Sequence[str]] | None, Default(None)]
     boundary: Annotated[Mapping[str, str | Mapping[str, Any]] | None, Default(None)]
     steps: Annotated[int, Default(1)]
     feedback: Annotated[Mapping[str, str] | None, Default(None)]

@@ -67,6 +67,12 @@ class Stencils(Submitting):
         axes : mapping of str to str or None, optional
             Dimensions that are I, J and K, None if there is no such axis; by default they follow
             from the coordinates.
+        grid : mapping of str to mapping, optional
+            Dimensions by axis and position, such as ``{'X': {'center': 'xh', 'right': 'xq'}}``,
+            with the positions of xgcm; by default they follow from attributes and names.
+        positions : mapping of str to list of str, optional
+            Dimensions of results on axes that have several; by default those of the input that
+            they feed, those that all inputs have, or the centres.
         boundary : mapping of str to str or mapping, optional
             What lies beyond the ends of a dimension: 'edge', 'reflect', 'symmetric',
             'antisymmetric', 'extrapolate', 'periodic', 'none' or ``{'constant': value}``, for both

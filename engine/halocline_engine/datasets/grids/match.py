@@ -6,20 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
 import xarray as xr
 
 from halocline_engine.analysis.axis_use import neighbour_axes, position_axes
 from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
 from halocline_engine.datasets.grids.axes import find_axes
 from halocline_engine.datasets.grids.conventions import Dimensions, dimensions_of
+from halocline_engine.datasets.grids.field_types import check_dtype
+from halocline_engine.datasets.grids.positions import (
+    Placing,
+    Staggered,
+    aligned,
+    check_staggered,
+)
 from halocline_engine.datasets.grids.staggering import check_places
 from halocline_engine.datasets.names import check_written
 from halocline_engine.datasets.variables import check_distinct, stored_chunks
-from halocline_engine.errors import AxisError, FieldError
+from halocline_engine.errors import ArgumentError, AxisError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Assign, Field, Program
-from halocline_engine.ir.types import Axis, DType
+from halocline_engine.ir.types import Axis
 from halocline_engine.ir.walk import assignments, program_bodies, reads
 
 __all__ = ["FieldUse", "Grid", "Match", "Role", "match_fields"]
@@ -126,10 +132,14 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A grid and the fields on it, in the order of the program's text."""
+    """A grid and the fields on it, in the order of the program's text.
+
+    `moves` has the fields whose first point is not that of the grid: along I and J, its index.
+    """
 
     grid: Grid
     uses: tuple[FieldUse, ...]
+    moves: Mapping[str, tuple[int, int]]
 
 
 def match_fields(
@@ -139,10 +149,12 @@ def match_fields(
     fields: Mapping[str, str],
     feedback: Mapping[str, str],
     axes: Mapping[str, str | None] | None,
+    placing: Placing = Placing(),  # noqa: B008 - frozen
 ) -> Match:
     """Return the grid and the variable of each field that the program uses.
 
-    `fields` maps fields to variables (default: the same name), `feedback` outputs to inputs. Raises
+    `fields` maps fields to variables (default: the same name), `feedback` outputs to inputs;
+    `placing` has what is said of centres and faces. Raises
     `ArgumentError`, `FieldError` or `AxisError` where something does not fit; reads no data.
     """
     used = used_fields(program)
@@ -154,7 +166,7 @@ def match_fields(
     sources = [variables[name] for name, role in roles.items() if _from_dataset(role)]
     for field in used:
         if _from_dataset(roles[field.name]):
-            _check_dtype(field, variables[field.name], dataset[variables[field.name]].dtype)
+            check_dtype(field, variables[field.name], dataset[variables[field.name]].dtype)
     if not sources:
         raise FieldError(
             "Expected at least one field that is a variable of the dataset, got none.",
@@ -162,15 +174,20 @@ def match_fields(
         )
     positional = position_axes(program, used)
     needed = _needed_axes(program, used, facts)
-    known = dimensions_of(dataset[list(dict.fromkeys(sources))])
-    dims = find_axes(dataset, sources, _used_axes(used), needed, axes, positional, known)
+    staggered = placing.staggered(dataset, sources)
+    part = aligned(dataset, sources, staggered)
+    known = dimensions_of(part)
+    alias = {dim: one.anchor for one in staggered for dim in one.positions}
+    axes = None if axes is None else {one: dim and alias.get(dim, dim) for one, dim in axes.items()}
+    dims = find_axes(part, sources, _used_axes(used), needed, axes, positional, known)
     neighbours: dict[str, set[Axis]] = {variable: set() for variable in sources}
     for field in used:
         neighbours.get(variables[field.name], set()).update(neighbour_axes(field, facts))
     if Axis.I not in positional and "I" not in (axes or {}):
         dims = _with_idle_axis(known, dims, used)
     check_places(known, neighbours, dims)
-    grid = _grid(dataset, sources, dims)
+    check_staggered(staggered, dims, [*positional, *([Axis.I] if program.gathers else [])])
+    grid = _grid(part, sources, dims, staggered)
     _check_levels(facts, grid)
     uses: dict[str, FieldUse] = {}
     for field in used:
@@ -179,10 +196,15 @@ def match_fields(
     for field in used:
         if not _from_dataset(roles[field.name]):
             uses[field.name] = _created(
-                field, program, roles, variables, grid, feedback, list(uses.values())
+                field, program, roles, variables, grid, feedback, list(uses.values()), placing
             )
     _check_partners(uses)
-    return Match(grid, tuple(uses[field.name] for field in used))
+    _check_said(placing, program, uses, grid)
+    first = {dim: at.first for one in staggered for dim, at in one.positions.items()}
+    placed = ((name, grid.dims_of(use.dims)) for name, use in uses.items())
+    moves = {name: (first.get(i or "", 0), first.get(j or "", 0)) for name, (i, j, _) in placed}
+    moves = {name: move for name, move in moves.items() if any(move)}
+    return Match(grid, tuple(uses[field.name] for field in used), moves)
 
 
 def _role(
@@ -288,7 +310,10 @@ def _with_idle_axis(
 
 
 def _grid(
-    dataset: xr.Dataset, sources: Sequence[str], dims: tuple[str | None, str | None, str | None]
+    dataset: xr.Dataset,
+    sources: Sequence[str],
+    dims: tuple[str | None, str | None, str | None],
+    staggered: Sequence[Staggered],
 ) -> Grid:
     extra: list[str] = []
     for variable in sources:
@@ -301,8 +326,18 @@ def _grid(
                 f"Dimension '{dim}' must have at least one point, got none.",
                 hint="Select points of the dataset along it.",
             )
-    i, j, k = (1 if dim is None else dataset.sizes[dim] for dim in dims)
-    return Grid(dims, (i, j, k), tuple(extra), tuple(dataset.sizes[dim] for dim in extra))
+    points = {one.anchor: one.points for one in staggered}
+    positions = [
+        (dim, at, size)
+        for at, anchor in enumerate(dims)
+        for dim, size in points.get(anchor or "", {}).items()
+    ]
+    i, j, k = (
+        1 if dim is None else max([dataset.sizes[dim], *points.get(dim, {}).values()])
+        for dim in dims
+    )
+    sizes = tuple(dataset.sizes[dim] for dim in extra)
+    return Grid(dims, (i, j, k), tuple(extra), sizes, tuple(positions))
 
 
 def _check_levels(facts: Facts, grid: Grid) -> None:
@@ -340,33 +375,6 @@ def _existing(
     )
 
 
-def _check_dtype(field: Field, variable: str, dtype: np.dtype[np.generic]) -> None:
-    got = dtype.newbyteorder("=").name
-    if got != field.dtype.value:
-        raise FieldError(
-            f"Field '{field.name}' is {field.dtype.value}, but variable '{variable}' is {got}.",
-            hint=_as_type(field.dtype, dtype),
-        )
-
-
-def _as_type(wanted: DType, dtype: np.dtype[np.generic]) -> str:
-    """Return how a variable becomes one of the type that a field has."""
-    got = dtype.newbyteorder("=").name
-    match dtype.kind:
-        case "c":
-            return "Give its parts as two variables: .real and .imag."
-        case "U" | "S" | "O":
-            return "Its values are text or objects: select a variable of numbers, or convert it."
-        case "M" | "m":
-            return (
-                "Its values are times: subtract one, divide by np.timedelta64(1, 's'), and cast "
-                f"what that gives with .astype('{wanted.value}')."
-            )
-        case _:
-            known = f", or annotate the field with np.{got}." if got in tuple(DType) else "."
-            return f"Cast the variable with .astype('{wanted.value}'){known}"
-
-
 def _check_dims(field: Field, variable: str, dims: Sequence[str], grid: Grid) -> None:
     for dim in dims:
         at = grid.axis_of(dim)
@@ -378,13 +386,19 @@ def _check_dims(field: Field, variable: str, dims: Sequence[str], grid: Grid) ->
             )
     if not field.written:
         return
-    wanted = [dim for dim in _wanted(field, grid) if dim not in dims]
+    wanted = [dim for dim in _wanted(field, grid) if dim not in _anchored(dims, grid)]
     if wanted:
         raise FieldError(
             f"Field '{field.name}' is written, but variable '{variable}' lacks the dimension"
             f" '{wanted[0]}'.",
             hint="Give the result another name with fields={...}, or broadcast the variable.",
         )
+
+
+def _anchored(dims: Sequence[str], grid: Grid) -> list[str]:
+    """Return a variable's dimensions, those of I, J and K by the first of their axes."""
+    axes = [grid.axis_of(dim) for dim in dims]
+    return [dim if at is None else grid.dims[at] or dim for dim, at in zip(dims, axes, strict=True)]
 
 
 def _wanted(field: Field, grid: Grid) -> list[str]:
@@ -401,12 +415,23 @@ def _created(
     grid: Grid,
     feedback: Mapping[str, str],
     known: Sequence[FieldUse],
+    placing: Placing,
 ) -> FieldUse:
     wanted = _wanted(field, grid)
     partner = feedback.get(field.name, "")
     ranked = sorted(known, key=lambda use: use.name != partner)
-    model = next((use for use in ranked if set(wanted) <= set(use.dims)), None)
-    dims = wanted if model is None else [dim for dim in model.dims if dim in wanted]
+    shapes = ((use, _anchored(use.dims, grid)) for use in ranked)
+    model = next((shape for _, shape in shapes if set(wanted) <= set(shape)), wanted)
+    fed = [use.dims for use in known if use.name == partner]
+    inputs = [dim for use in known for dim in use.dims]
+    own = {
+        anchor: placing.position(
+            field.name, [dim for dim, axis, _ in grid.positions if axis == at], *fed, inputs
+        )
+        for at, anchor in enumerate(grid.dims)
+        if anchor in wanted and any(axis == at for _, axis, _ in grid.positions)
+    }
+    dims = [own.get(dim, dim) for dim in model if dim in wanted]
     return FieldUse(
         name=field.name,
         variable=variables[field.name],
@@ -418,6 +443,33 @@ def _created(
         complete=_complete(program, field.name),
         read=field.read,
     )
+
+
+def _check_said(
+    placing: Placing, program: Program, uses: Mapping[str, FieldUse], grid: Grid
+) -> None:
+    """Raise `ArgumentError` where a field cannot lie where the caller says."""
+    written = [field.name for field in used_fields(program) if field.written]
+    known = [*(dim for dim in grid.dims if dim), *(dim for dim, _, _ in grid.positions)]
+    for name, dims in placing.outputs.items():
+        if name not in written:
+            raise ArgumentError(
+                f"Argument 'positions' must name fields that the program writes, got '{name}'.",
+                hint=near(name, written),
+            )
+        for dim in dims:
+            if dim not in known:
+                raise ArgumentError(
+                    f"Argument 'positions' gives '{name}' the dimension '{dim}', which lies along"
+                    " no axis of the program's fields.",
+                    hint=f"{near(dim, known)} Others are given by axis and position: grid={{...}}.",
+                )
+            if dim not in uses[name].dims:
+                raise ArgumentError(
+                    f"Argument 'positions' gives '{name}' the dimension '{dim}', but its variable"
+                    f" has {uses[name].dims}.",
+                    hint="Leave it out, or give the result another name with fields={...}.",
+                )
 
 
 def _check_partners(uses: Mapping[str, FieldUse]) -> None:

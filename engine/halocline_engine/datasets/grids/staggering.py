@@ -26,7 +26,8 @@ def check_shared(
         alone = [_having(dataset, variables, *pair) for pair in ((one, other), (other, one))]
         if all(alone):
             what = f"have different points along axis '{axis}'"
-            raise _apart(dataset, what, (alone[0][0], one), (alone[1][0], other))
+            places = ((alone[0][0], one), (alone[1][0], other))
+            raise _apart(dataset, what, *places, flat=axis is not Axis.K)
 
 
 def check_places(
@@ -51,12 +52,14 @@ def check_places(
             for loop in (one for one in unknown if one in own and dim not in own):
                 if dim and not _is_joined(part, names, dim, loop):
                     what = f"have different points along axis '{axis}'"
-                    raise _apart(part, what, (_having(part, names, dim)[0], dim), (name, loop))
+                    places = ((_having(part, names, dim)[0], dim), (name, loop))
+                    raise _apart(part, what, *places, flat=axis is not Axis.K)
     for loop in unknown:
         for dim in (one for one in (*dims, *unknown) if one and one not in {loop, *others}):
             pair = _alike(part, names, dim, loop)
             if pair and not _is_joined(part, names, dim, loop):
-                raise _apart(part, "seem to have different points", *pair)
+                what = "seem to have different points"
+                raise _apart(part, what, *pair, flat=dim != dims[2])
 
 
 def _having(
@@ -88,14 +91,27 @@ def _alike(
     return None
 
 
-def _apart(dataset: xr.Dataset, what: str, *places: tuple[str, str]) -> AxisError:
+def _apart(dataset: xr.Dataset, what: str, *places: tuple[str, str], flat: bool) -> AxisError:
     (one, dim), (other, loop) = sorted(places, key=lambda place: dataset.sizes[place[1]])
     dims = tuple(dim if name == loop else str(name) for name in dataset[other].dims)
     return AxisError(
         f"Variables '{one}' and '{other}' {what}, '{dim}' and '{loop}', but fields of a program"
         " share them.",
-        hint=f"Interpolate '{other}' to '{dim}', or name those of its points that belong to each"
+        hint=f"{_placed(dataset, dim, loop) if flat else ''}Interpolate '{other}' to '{dim}', or"
+        " name those of its points that belong to each"
         f" point of '{dim}', such as the first ones: dataset['{other}'] = ({dims},"
         f" dataset['{other}'].isel({loop}=slice(0, {dataset.sizes[dim]})).data). To loop over"
         f" both, broadcast '{other}' to '{dim}'.",
     )
+
+
+def _placed(dataset: xr.Dataset, dim: str, loop: str) -> str:
+    """Return how to say where points lie that may be faces of cells, or the other way round."""
+    more = dataset.sizes[loop] - dataset.sizes[dim]
+    if more not in (0, 1):
+        return ""
+    position, other = ("outer", "inner") if more else ("right", "left")
+    either = f"'{position}': '{loop}'}}}}, or '{other}'"
+    if more:
+        either = f"'{position}': '{loop}'}}}}, or {{'center': '{loop}', '{other}': '{dim}'}}"
+    return f"If one has faces, say where they lie: grid={{'X': {{'center': '{dim}', {either}. "

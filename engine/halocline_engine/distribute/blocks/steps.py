@@ -271,13 +271,14 @@ class BlockSteps:
         """Return what gives every array the values that its field has before a step."""
         found: list[Callable[[], None]] = []
         wanted: list[FieldUse] = []
+        positions = self._layout.grid.positions
         for use, reach in zip(self._layout.uses, self._layout.reaches, strict=True):
             if use.role is Role.INPUT:
                 continue
             if use.role in (Role.CREATED, Role.FEEDS) and not self._overwritten(use, reach, step):
                 old = nothing(use) if use.role is Role.CREATED else self._array(use.partner)
                 found.append(partial(setitem, self._array(use.name), ..., old))
-            if use.role is not Role.CREATED and reach != _NOWHERE:
+            if use.role is not Role.CREATED and (reach != _NOWHERE or positions):
                 wanted.append(use)
         return [*found, *self._ghosts(wanted)]
 

@@ -27,7 +27,7 @@ from typing import TypeAlias
 from halocline_engine.analysis.boundaries import OPEN, Kind, Side, cells_of
 from halocline_engine.distribute.grid.partition import Span
 
-__all__ = ["Along", "Line", "Lines", "Reach", "computed", "domain", "local", "need", "shrink"]
+__all__ = ["Along", "Line", "Lines", "Reach", "domain", "local", "need", "shrink"]
 
 #: (low, high) with low <= 0 <= high: how far around a cell a program reads.
 Reach: TypeAlias = tuple[int, int]
@@ -69,27 +69,19 @@ def local(line: Line, block: int) -> Line:
     return line
 
 
-def computed(line: Line, reach: Reach) -> Span:
-    """Return the cells that a program computes: all but those whose stencil leaves the data.
-
-    >>> computed(Line(10, high=Side(Kind.EDGE)), (-2, 2))
-    Span(start=2, stop=10)
-    """
-    low, high = reach
-    start = -low if line.low.kind is Kind.NONE else 0
-    stop = line.size - (high if line.high.kind is Kind.NONE else 0)
-    return Span(start, stop)
-
-
 def domain(along: Along, span: Span) -> Span:
     """Return the cells of `span` that a program computes; it may be empty.
+
+    They are all but those whose stencil leaves the data of a field where no rule makes ghosts.
 
     >>> fields = (Line(10), (-1, 0)), (Line(10, high=Side(Kind.EDGE)), (0, 1))
     >>> domain(fields, Span(0, 10))
     Span(start=1, stop=10)
     """
-    for line, reach in along:
-        span = span if line.endless else span.meet(computed(line, reach))
+    for line, (low, high) in along:
+        start = -low if line.low.kind is Kind.NONE else span.start
+        stop = line.size - high if line.high.kind is Kind.NONE else span.stop
+        span = span.meet(Span(start, stop))
     return span
 
 

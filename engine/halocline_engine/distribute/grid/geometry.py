@@ -45,7 +45,8 @@ class Layout:
     `lines` and `reaches` belong to `uses`, one each: the axes of a field as blocks see them
     (`boundary.local`), and how far around a point the program reads it. `named` says that the
     program names points along I by tables, so that a block has all of them, and `varying` that
-    scalars change from step to step, so that no two steps are alike.
+    scalars change from step to step, so that no two steps are alike. `exact` are reaches that need
+    not hold the point itself, where fields of an axis differ in length.
     """
 
     grid: Grid
@@ -54,6 +55,7 @@ class Layout:
     reaches: tuple[Reaches, ...]
     named: bool = False
     varying: bool = False
+    exact: tuple[Reaches, ...] = ()
 
     @property
     def reach(self) -> Reaches:
@@ -81,7 +83,7 @@ class Layout:
 
         What is only written may lie anywhere: cells beyond it are computed, and dropped.
         """
-        several = zip(self.uses, self.lines, self.reaches, strict=True)
+        several = zip(self.uses, self.lines, self.exact or self.reaches, strict=True)
         return tuple(
             dict.fromkeys((lines[at], reaches[at]) for use, lines, reaches in several if use.read)
         )

@@ -38,6 +38,7 @@ def lines_of(
     `boundary` maps a dimension of I, J or K to what `rules_of` reads, for arguments `fields`.
     """
     rules = {dim: _rules(dim, spec, grid, fields) for dim, spec in boundary.items()}
+    _check_fields(rules, grid, uses)
     lines = tuple(_lines(rules, grid, use) for use in uses)
     for at, dim in enumerate(grid.dims):
         several = [
@@ -47,7 +48,7 @@ def lines_of(
             _check_depth(dim or "", line, along)
             _check_type(dim or "", use, line.low if along[0] else OPEN)
             _check_type(dim or "", use, line.high if along[1] else OPEN)
-        _check_around(dim or "", [(use, line) for use, line, _ in several])
+        _check_around(dim or "", grid, at, [(use, line) for use, line, _ in several])
         along = [(line, reach) for use, line, reach in several if use.read]
         _check_domain(dim or "", grid.sizes[at], along)
     return lines
@@ -88,17 +89,34 @@ def _check_depth(dim: str, line: Line, reach: Reach) -> None:
             )
 
 
-def _check_around(dim: str, several: Sequence[tuple[FieldUse, Line]]) -> None:
+def _check_fields(rules: Mapping[str, Rules], grid: Grid, uses: Sequence[FieldUse]) -> None:
+    """Raise where a field has a rule for a dimension, but lies on another one of that axis."""
+    for dim, one in rules.items():
+        for use in uses:
+            own = [other for other in use.dims if grid.axis_of(other) == grid.axis_of(dim)]
+            if use.name in one.fields and own and dim not in own:
+                raise BoundaryError(
+                    f"The boundary of '{dim}' has a rule for '{use.name}', which lies on"
+                    f" '{own[0]}'.",
+                    hint=f"Write it there: boundary={{'{own[0]}': ...}}.",
+                )
+
+
+def _check_around(dim: str, grid: Grid, at: int, several: Sequence[tuple[FieldUse, Line]]) -> None:
     """Raise where one of several dimensions of an axis is periodic, and another one not."""
     around = [(use, line) for use, line in several if line.endless]
     for use, line in several:
         if around and (not line.endless or line.size != around[0][1].size):
+            longest = max(
+                _dims(grid), key=lambda name: (grid.axis_of(name) == at, grid.size_of(name))
+            )
             raise BoundaryError(
                 f"The boundary of '{dim}' must be periodic for fields at all positions, each with"
                 f" as many points, but '{around[0][0].name}' has {around[0][1].size}, and"
                 f" '{use.name}' {line.size if line.endless else 'is not periodic'}.",
                 hint="Give each dimension of the axis the boundary 'periodic', and leave out the"
-                " face that is the same as the first one: dataset.isel(xq=slice(0, -1)).",
+                f" face that is the same as the first one: dataset.isel({longest}=slice(0,"
+                f" {grid.cut_sizes[at]})).",
             )
 
 

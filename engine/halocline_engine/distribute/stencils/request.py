@@ -5,22 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import dask.base
 import xarray as xr
 
+from halocline_engine.analysis.extents import exact_reads
 from halocline_engine.analysis.named import arguments_of, joined_components, used_fields
 from halocline_engine.analysis.scalars import given_scalars_of
 from halocline_engine.backends.compiled import Compiled
-from halocline_engine.backends.settled import with_records, with_scalars
+from halocline_engine.backends.settled import replanned, with_records, with_scalars
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
 from halocline_engine.datasets.grids.match import Match, Role, match_fields
+from halocline_engine.datasets.grids.positions import Placing
 from halocline_engine.datasets.stores.result import frame_of, history_line
 from halocline_engine.datasets.stores.source import InMemory, Opened
 from halocline_engine.datasets.times.clock import Clock, TimeRequest
@@ -32,7 +34,7 @@ from halocline_engine.datasets.times.forcing import (
 )
 from halocline_engine.distribute.blocks.scalars import StepScalars, scalars_of_run
 from halocline_engine.distribute.grid.boundary import Line
-from halocline_engine.distribute.grid.geometry import Layout, reaches_of
+from halocline_engine.distribute.grid.geometry import Layout, Reaches, reaches_of
 from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
 from halocline_engine.distribute.jobs.snapshots import Labels
 from halocline_engine.distribute.stencils.conditions import lines_of
@@ -42,7 +44,9 @@ from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.types import Axis
+from halocline_engine.passes.shift_fields import shift_fields
 from halocline_engine.passes.weigh_records import Records
+from halocline_engine.passes.widen_planes import widen_planes
 from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
@@ -62,6 +66,8 @@ class Request:
     output: Path | None
     workspace: Path | None
     attempt: int
+    grid: Mapping[str, Mapping[str, str]] | None = None
+    positions: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     until: Until | None = None
     every: int | None = None
     time: TimeRequest | None = None
@@ -124,19 +130,26 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
         request = replace(request, steps=clock.steps)
         compiled, fields = _with_forcing(compiled, forcing, fields)
     program = compiled.program
-    match = match_fields(program, compiled.facts, dataset, fields, request.feedback, axes)
+    placing = Placing(request.grid, request.positions)
+    match = match_fields(program, compiled.facts, dataset, fields, request.feedback, axes, placing)
     records = forcing.chunks()
     uses = tuple(replace(use, records=records.get(use.name, 1)) for use in match.uses)
     match = replace(match, uses=uses)
     check_points(dataset, program, {use.name: use.variable for use in match.uses})
+    if match.moves:
+        complete = [use.name for use in match.uses if use.complete]
+        moved = widen_planes(shift_fields(program, match.moves, complete))
+        compiled = replanned(compiled, moved)
+        program = compiled.program
     scalars = scalars_of_run(program, given, request.steps, clock, forcing, match.grid)
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
     lines = lines_of(request.boundary, match.grid, match.uses, reaches, arguments)
     _check_steps(request, match)
     _check_until(request.until, match)
     _check_labels(request, match, dataset, clock)
+    exact = _exact(compiled, match, reaches) if match.grid.positions else ()
     has_gathers, varying = bool(program.gathers), scalars.change
-    layout = Layout(match.grid, match.uses, lines, reaches, named=has_gathers, varying=varying)
+    layout = Layout(match.grid, match.uses, lines, reaches, has_gathers, varying, exact)
     check_sizes(layout, request.chunks)
     return Checked(request, opened, compiled, match, layout, scalars, clock, forcing)
 
@@ -179,6 +192,13 @@ def _with_forcing(
     return with_records(compiled, made), {**rest, **Forcing(tuple(several)).variables()}
 
 
+def _exact(compiled: Compiled, match: Match, reaches: Sequence[Reaches]) -> tuple[Reaches, ...]:
+    """Return reaches that hold the point itself only where it is read."""
+    read = exact_reads(compiled.program, compiled.facts)
+    flat = (read.get(use.name, (i, j)) for use, (i, j, _) in zip(match.uses, reaches, strict=True))
+    return tuple((*one, levels) for one, (_, _, levels) in zip(flat, reaches, strict=True))
+
+
 def _shaping(compiled: Compiled, dataset: xr.Dataset, fields: Mapping[str, str]) -> Iterator[str]:
     """Yield the fields with other dimensions than those before, or that are read further away.
 
@@ -188,13 +208,13 @@ def _shaping(compiled: Compiled, dataset: xr.Dataset, fields: Mapping[str, str])
     """
     program, found = compiled.program, set[tuple[Hashable, ...]]()
     reach = [(0, 0)] * len(Axis)
-    for field in (one for one in used_fields(program) if one.name in program.arguments):
-        variable = fields.get(field.name, field.name)
+    for own in (one for one in used_fields(program) if one.name in program.arguments):
+        variable = fields.get(own.name, own.name)
         dims = dataset[variable].dims if variable in dataset.variables else None
-        ranges = list(zip(reach, compiled.facts.fields[field.name], strict=True))
+        ranges = list(zip(reach, compiled.facts.fields[own.name], strict=True))
         wider = [(min(low, one), max(high, other)) for (low, high), (one, other) in ranges]
         if dims is None or dims not in found or wider != reach:
-            yield field.name
+            yield own.name
             reach = wider
         if dims is not None:
             found.add(dims)
@@ -237,6 +257,7 @@ def fingerprint_of(checked: Checked) -> str:
         None if checked.clock is None else checked.clock.identity,
         checked.forcing.identity,
         checked.match.grid.dims,
+        [use.dims for use in checked.match.uses],
         [[_written(line) for line in lines] for lines in checked.layout.lines],
         request.steps,
         sorted(request.feedback.items()),

@@ -20,7 +20,7 @@ import { stagesControl } from "./stages.js";
 const GROUPS = [
   { title: "Data", names: [] },
   { title: "What is computed", names: [] },
-  { title: "Grid", names: ["boundary", "axes", "axis", "heights", "dims", "target_dims"] },
+  { title: "Grid", names: ["boundary", "axes", "grid", "positions", "axis", "heights", "dims", "target_dims"] },
   { title: "Steps", names: ["steps", "feedback", "snapshot_every", "time", "until", "results"] },
   {
     title: "More about the program",
