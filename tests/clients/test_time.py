@@ -92,8 +92,9 @@ def test_the_command_has_a_clock(
     files = (str(tmp_path / "driven.py"), str(tmp_path / "sea.zarr"))
     command(client.url, capsys, "run", *files, *words, "--output", str(tmp_path / "r.nc"))
     time = {"start": "2015-01-01", "step": "15min", "interpolate": "nearest"}
-    given = {**GIVEN, "scalars": {"a": 0.5, "t": {"clock": "seconds"}}, "time": time, "steps": 8}
-    expected = he.run(DRIVEN, sea(), **{**given, "snapshot_every": None})
+    given: dict[str, Any] = {**GIVEN, "time": time, "steps": 8, "snapshot_every": None}
+    given["scalars"] = {"a": 0.5, "t": {"clock": "seconds"}}
+    expected = he.run(DRIVEN, sea(), **given)
     with cast(Any, xr).open_dataset(tmp_path / "r.nc") as result:
         np.testing.assert_array_equal(result["v"].values, expected["v"].values)
         assert result["time"].values == np.datetime64("2015-01-01T02:00")
@@ -104,7 +105,7 @@ def test_mistakes_are_refused_at_submission(client: Client) -> None:
 
     def told(**given: Any) -> str:
         with pytest.raises((ArgumentError, FieldError)) as caught:
-            client.stencil(DRIVEN, sea(), **{**GIVEN, **given})
+            client.stencil(DRIVEN, sea(), **cast(Any, {**GIVEN, **given}))
         assert len(client.jobs()) == before
         return caught.value.message
 
@@ -136,6 +137,8 @@ def test_dates_and_arrays_travel_as_json() -> None:
     }
     start = xr.DataArray(HOURS[1])
     assert plain({"time": {"start": start}})["time"]["start"] == "2015-01-01T01:00:00.000000"
+    start.attrs["halocline_start"] = "2014-12-31"
+    assert plain({"time": {"start": start}})["time"]["reference"] == "2014-12-31"
     both = xr.DataArray(np.zeros((2, 2)), dims=("step", "member"))
     with pytest.raises(ArgumentError, match="an array along one dimension"):
         plain({"scalars": {"a": both}})

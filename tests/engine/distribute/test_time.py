@@ -415,7 +415,7 @@ def test_a_run_that_continues_another_has_the_bits_of_one(mode: str) -> None:
         program,
         forcing.assign(u=first.v),
         steps=4,
-        time={**time, "start": start, "reference": "2015-01-01"},
+        time={**time, "start": start},
         **how,
     )
     XARRAY.testing.assert_identical(whole.drop_attrs(), second.drop_attrs())
@@ -453,6 +453,29 @@ def test_scalars_of_members(mode: str, target: str) -> None:
             for n in range(4):
                 u = u + factors[n, member] * 1.0
             np.testing.assert_array_equal(result.v.values[member], u)
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_forcing_of_a_branch_that_is_not_taken_is_not_needed(on: bool) -> None:
+    program = """
+def branched(u: Field[float], f: Field[float], g: Field[float], v: Field[float], on: bool):
+    with computation(PARALLEL), interval(...):
+        if on:
+            v = u + f
+        else:
+            v = u + g[1, 0, 0]
+"""
+    dataset = small().assign(g=(("y", "x"), np.ones((6, 7))))
+    how: dict[str, Any] = {"scalars": {"on": on}, "feedback": {"v": "u"}, "steps": 5}
+    how |= {"time": {"start": "2015-01-01", "step": "15min"}, "boundary": {"x": "edge"}}
+    expected = dataset.u.values
+    for n in range(5):
+        f = dataset.f.values[n // 4] + n % 4 / 4 * (dataset.f.values[1] - dataset.f.values[0])
+        expected = expected + (dataset.f.values[1] if n == 4 and on else f if on else 1.0)
+    for mode in ("streamed", "resident"):
+        for target in ("reference", "cpu"):
+            result = run(program, dataset, mode=mode, target=target, **how)
+            np.testing.assert_array_equal(result.v.values, expected)
 
 
 def test_branches_that_scalars_decide_step_by_step_stay() -> None:

@@ -64,6 +64,7 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
             "feedback",
             "until",
             "snapshot_every",
+            "time",
             "target",
             "mode",
             "chunks",

@@ -187,7 +187,12 @@ def _varying(argument: str, name: str, value: Any) -> dict[str, Any]:
 
 def _time(argument: str, given: Any) -> dict[str, Any]:
     """Return the argument `time` with dates and durations as text."""
-    return {name: _moment(value) for name, value in by_name(argument, given).items()}
+    told = by_name(argument, given)
+    # The time of a result says when the first run started.
+    known = getattr(told.get("start"), "attrs", {}).get("halocline_start")
+    if known is not None:
+        told = {"reference": known, **told}
+    return {name: _moment(value) for name, value in told.items()}
 
 
 def _moment(value: Any) -> Any:

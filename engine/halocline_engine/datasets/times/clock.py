@@ -193,10 +193,11 @@ class TimeRequest:
         `dataset` may have a time without dimensions, at which another run ended: this one continues
         it where no start is given. `calendar` is that of its records. Raises `ArgumentError`.
         """
-        start, reference, last = self.start, self.reference, _last(dataset)
+        start, last = self.start, _last(dataset)
+        told: object = start if start is not None else last
+        reference = self.reference or getattr(told, "attrs", {}).get(REFERENCE)
         if start is None and last is not None:
-            start, attributes = last.values[()], dict(last.attrs)
-            reference = reference if reference is not None else attributes.get(REFERENCE)
+            start = last.values[()]
             calendar = calendar or _calendar_of(last, start)
         if start is None:
             raise ArgumentError(

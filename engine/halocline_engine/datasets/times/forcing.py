@@ -26,11 +26,17 @@ from halocline_engine.errors import FieldError
 __all__ = [
     "ForcedField",
     "Forcing",
+    "RecordGroups",
     "RecordSource",
     "calendar_of_forcing",
     "find_forcing",
     "first_records",
+    "records_at_once",
 ]
+
+#: Records of a chunk that are read at once and held, at most, and their bytes.
+_RECORDS = 32
+_GROUP_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,55 @@ class RecordSource:
         whole = list(region)
         whole.insert(self.place, slice(self.index, self.index + 1))
         return self.source.read(name, tuple(whole)).squeeze(axis=self.place)
+
+
+class RecordGroups:
+    """Records of a variable, of which `count` of a chunk are read at once and held meanwhile.
+
+    A chunk of several records would be decoded as a whole for each of them.
+    """
+
+    def __init__(self, source: Source, field: ForcedField, count: int) -> None:
+        self._source, self._field, self._count = source, field, count
+        self._held: dict[tuple[object, ...], tuple[int, NDArray[Any]]] = {}
+
+    def record(self, number: int) -> Source:
+        """Return where a record is read."""
+        return _GroupedRecord(self, number)
+
+    def read(self, name: str, region: Region, number: int) -> NDArray[Any]:
+        """Return the values of a region of a record."""
+        field, chunk = self._field, number // self._field.chunk * self._field.chunk
+        first = chunk + (number - chunk) // self._count * self._count
+        stop = min(first + self._count, chunk + field.chunk, field.size)
+        before, after = region[: field.place], region[field.place :]
+        key = (name, *((side.start, side.stop) for side in region))
+        held = self._held.get(key)
+        if held is None or held[0] != first:
+            whole = (*before, slice(first, stop), *after)
+            held = self._held[key] = first, self._source.read(name, whole)
+        return held[1][(*(slice(None),) * field.place, number - first)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GroupedRecord:
+    """A record of `RecordGroups`, as a source."""
+
+    groups: RecordGroups
+    number: int
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return the values of a region of the other dimensions."""
+        return self.groups.read(name, region, self.number)
+
+
+def records_at_once(chunk: int, nbytes: int) -> int:
+    """Return how many records of a chunk are read at once, where one takes so many bytes.
+
+    >>> records_at_once(24, 1 << 20), records_at_once(744, 1 << 20), records_at_once(24, 1 << 30)
+    (24, 32, 1)
+    """
+    return max(1, min(chunk, _RECORDS, _GROUP_BYTES // max(1, nbytes)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +169,21 @@ class Forcing:
         """Return where a record of a field is read, as fast as it can be."""
         one = next(one for one in self.fields if name in one.parts)
         return RecordSource(packed_source(source, one.variable, one.dtype), one.place, number)
+
+    def groups(self, source: Source, nbytes: Mapping[str, int]) -> dict[str, RecordGroups]:
+        """Return how records of each field are read ahead, of which one takes so many bytes."""
+        return {
+            part: groups
+            for one in self.fields
+            for groups in (
+                RecordGroups(
+                    packed_source(source, one.variable, one.dtype),
+                    one,
+                    records_at_once(one.chunk, nbytes[one.parts[0]]),
+                ),
+            )
+            for part in one.parts
+        }
 
     def sources(
         self, sources: Iterable[tuple[str, Source, str]], source: Source, step: int

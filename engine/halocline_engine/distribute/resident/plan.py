@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.datasets.times.forcing import records_at_once
 from halocline_engine.distribute.exchanges.transport import (
     NO_TRANSPORT,
     Transport,
@@ -274,13 +275,12 @@ def _ahead_bytes(demand: Demand, samples: Sequence[Block], steps: int) -> int:
     """Return the bytes of the records of a block that are read while steps are made."""
     layout = demand.layout
     ahead = [use for use in layout.uses if use.name in demand.ahead]
-    return max(
-        sum(
-            _cells(geometry(layout, one, steps).inner[use.name]) * np.dtype(use.dtype).itemsize
-            for use in ahead
-        )
-        for one in samples
-    )
+    found: list[int] = []
+    for block in samples:
+        inner = geometry(layout, block, steps).inner
+        each = [(u, _cells(inner[u.name]) * np.dtype(u.dtype).itemsize) for u in ahead]
+        found.append(sum(records_at_once(use.records, size) * size for use, size in each))
+    return max(found)
 
 
 def _sent(

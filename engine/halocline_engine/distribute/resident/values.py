@@ -5,9 +5,11 @@ The next records of forcing are read while steps are made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -165,6 +167,8 @@ class BlockRecords:
         self._blocks = {block.index: (block, resident) for block, resident in blocks}
         self._held = job.forcing.records(job.done) if job.forcing.fields else {}
         self._variables = job.forcing.variables()
+        sizes = {name: max(map(partial(self._nbytes, name), self._blocks)) for name in self._held}
+        self._groups = job.forcing.groups(job.source, sizes) if job.source is not None else {}
         self._ahead: _Ahead = {}
         self._thread = ThreadPoolExecutor(1) if job.forcing.changes else None
         self.bytes_read = 0
@@ -219,11 +223,14 @@ class BlockRecords:
             if (self._variables[name], number) not in held:
                 self._ahead[name, number] = self._thread.submit(self._values, name, number)
 
+    def _nbytes(self, name: str, index: int) -> int:
+        """Return the bytes of a record on a block."""
+        inner, use = self._blocks[index][1].fields.cells.inner[name], _use(self._job, name)
+        return math.prod(span.size for span in inner) * np.dtype(use.dtype).itemsize
+
     def _values(self, name: str, number: int) -> dict[int, AnyArray]:
         """Read a record on all blocks."""
-        assert self._job.source is not None
-        source = self._job.forcing.record(self._job.source, name, number)
-        variable = self._variables[name]
+        source, variable = self._groups[name].record(number), self._variables[name]
         return {
             index: _read(self._job, resident.fields, block, self._wraps, name, source, variable)
             for index, (block, resident) in self._blocks.items()

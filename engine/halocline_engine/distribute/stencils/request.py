@@ -109,7 +109,7 @@ class Checked:
 def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     """Return the request with all names resolved; raises a `RequestError` where it is invalid.
 
-    Reads no values but those of tables, and writes nothing.
+    Reads no values but times and those of tables, and writes nothing.
     """
     if request.output is not None:
         check_output(request.output, opened.place)
