@@ -455,6 +455,38 @@ def test_scalars_of_members(mode: str, target: str) -> None:
             np.testing.assert_array_equal(result.v.values[member], u)
 
 
+@pytest.mark.parametrize(
+    ("kind", "quantity", "message"),
+    [
+        (
+            "int",
+            "seconds",
+            "Scalar 's' is 'int64', but the 'seconds' of a clock is no such number.",
+        ),
+        ("bool", "step", "Scalar 's' is 'bool', but the 'step' of a clock is no such number."),
+        (
+            "np.int8",
+            "step",
+            "The steps of the clock reach 199, which scalar 's' of the type 'int8' cannot hold.",
+        ),
+    ],
+)
+def test_a_clock_fits_the_type_of_a_scalar(kind: str, quantity: str, message: str) -> None:
+    program = f"""
+def told(u: Field[float], v: Field[float], s: {kind}):
+    with computation(PARALLEL), interval(...):
+        v = u + 1.0 if s > 0 else u
+"""
+    if kind == "bool":
+        program = program.replace("s > 0", "s")
+    time = {"start": "2015-01-01", "step": "1h"}
+    how: dict[str, Any] = {"feedback": {"v": "u"}, "steps": 200, "time": time}
+    with pytest.raises(HaloclineError) as caught:
+        run(program, small()[["u"]], scalars={"s": {"clock": quantity}}, **how)
+    assert caught.value.message == message
+    assert caught.value.hint.startswith("Make the parameter")
+
+
 @pytest.mark.parametrize("on", [True, False])
 def test_forcing_of_a_branch_that_is_not_taken_is_not_needed(on: bool) -> None:
     program = """
@@ -629,6 +661,77 @@ MISTAKES: list[tuple[str, Any, dict[str, Any], str, str]] = [
         "The period of field 'f' does not follow from its times, which are not equally far apart"
         " and have no bounds.",
         "'cyclic': 'year'",
+    ),
+    (
+        "a period that is not that of the bounds",
+        BOUNDED,
+        {"time": {"start": "2015-01-01", "step": "15min", "cyclic": "12h"}},
+        "The 'cyclic' of argument 'time' must be exactly what the records of field 'f' span, 6h,"
+        " got 12h.",
+        "select those of one period",
+    ),
+    (
+        "a climatology of two years",
+        small().assign_coords(time=HOURS + _NUMPY.arange(6) * _NUMPY.timedelta64(90, "D")),
+        {"time": {"start": "2015-01-01", "step": "15min", "cyclic": "year"}},
+        "With 'cyclic': 'year' the records of field 'f' must lie in one year, got 2015-01-01 to"
+        " 2016-03-26T05:00:00.",
+        "one year",
+    ),
+    (
+        "steps that overlap too many records",
+        BOUNDED.isel(time=[0] * 40).assign_coords(
+            time=(
+                "time",
+                HOURS[0] + _NUMPY.arange(40) * _NUMPY.timedelta64(1, "h"),
+                {"bounds": "e"},
+            ),
+            e=(
+                ("time", "two"),
+                HOURS[0] + (_NUMPY.arange(40)[:, None] + [0, 1]) * _NUMPY.timedelta64(1, "h"),
+            ),
+        ),
+        {"time": {"start": "2015-01-01", "step": "36h"}, "steps": 1},
+        "A step overlaps 36 records of field 'f', but the mean is taken of up to 32.",
+        "shorter",
+    ),
+    (
+        "times that are missing",
+        small().assign_coords(time=[*HOURS[:5], _NUMPY.datetime64("NaT")]),
+        {},
+        "The times 'time' of records must be dates, but some are missing.",
+        "dropna('time')",
+    ),
+    (
+        "bounds that are no dates",
+        BOUNDED.assign_coords(edges=(("time", "two"), np.zeros((6, 2)))),
+        {},
+        "The time bounds 'edges' of 'time' must be two dates for each record, got the dimensions"
+        " (time, two) and the type 'float64'.",
+        "Remove the attribute 'bounds'",
+    ),
+    (
+        "several dimensions of dates",
+        small(f=(("time", "run", "y", "x"), np.zeros((6, 1, 6, 7)))).assign_coords(run=HOURS[:1]),
+        {},
+        "Variable 'f' varies along several dimensions of dates: 'time', 'run'.",
+        "Select one point",
+    ),
+    (
+        "a dimension of steps",
+        small(u=(("step", "y", "x"), np.zeros((2, 6, 7)))),
+        {"scalars": {"a": xr.DataArray(np.ones(8), dims="step")}},
+        "Scalar 'a' varies along 'step', which is the steps of the run and a dimension of the"
+        " dataset.",
+        "dataset.rename(step='number')",
+    ),
+    (
+        "a dimension that the labels have",
+        small().drop_vars("time").rename(time="t").isel(t=0).expand_dims(time=2),
+        {},
+        "With 'time' results have a dimension 'time', but the dataset, or the result, has something"
+        " of that name.",
+        "dataset.rename(time='number')",
     ),
     (
         "a state that varies with time",
