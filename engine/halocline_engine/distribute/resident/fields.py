@@ -100,7 +100,7 @@ class RankFields:
         count = 0
         for index, block in self._blocks.items():
             fields = self._resident[index].fields
-            for name, source, variable in sources:
+            for name, source, variable in self.records.sources(sources):
                 self._communicator.check()
                 count += load_field(self._job, fields, block, self._wraps, name, source, variable)
         return count

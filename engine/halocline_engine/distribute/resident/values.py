@@ -6,7 +6,7 @@ The next records of forcing are read while steps are made.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -172,26 +172,32 @@ class BlockRecords:
         self._ahead: _Ahead = {}
         self._thread = ThreadPoolExecutor(1) if job.forcing.changes else None
         self.bytes_read = 0
-        self._read_ahead(job.done)
 
     def close(self) -> None:
         """Wait for what is being read."""
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
 
+    def sources(
+        self, sources: Iterable[tuple[str, Source, str]]
+    ) -> Iterator[tuple[str, Source, str]]:
+        """Yield where fields are read at first: the same `sources`, but for forcing."""
+        for name, source, variable in sources:
+            groups = self._groups.get(name)
+            yield name, source if groups is None else groups.record(self._held[name]), variable
+
     def hold(self, step: int) -> None:
         """Have the records of a step on the blocks, and begin to read the next ones."""
         if not self._held:
             return
         wanted = self._job.forcing.records(step)
-        if wanted == self._held:
-            return
         for forced in self._job.forcing.fields:
             self._exchange(forced.parts, wanted)
         for name, number in wanted.items():
             if self._held[name] != number:
                 self._renew(name, number)
-        self._read_ahead(step)
+        if not self._ahead:
+            self._read_ahead(step)
 
     def _exchange(self, parts: tuple[str, ...], wanted: Mapping[str, int]) -> None:
         """Give fields the arrays of others that hold their records."""
