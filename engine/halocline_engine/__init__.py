@@ -51,6 +51,7 @@ if typing.TYPE_CHECKING:
     from halocline_engine.functions.gather import gather, scatter
     from halocline_engine.functions.matmul import matmul
     from halocline_engine.functions.neighbours import neighbours
+    from halocline_engine.functions.reductions.reduce import reduce
     from halocline_engine.functions.regrid import regrid
     from halocline_engine.functions.run import run
     from halocline_engine.functions.sequence import sequence
@@ -96,6 +97,7 @@ __all__ = [
     "matmul",
     "neighbours",
     "pentadiagonal",
+    "reduce",
     "regrid",
     "run",
     "scatter",
@@ -119,6 +121,7 @@ _MODULES = {
     "matmul": "functions.matmul",
     "neighbours": "functions.neighbours",
     "pentadiagonal": "functions.solve",
+    "reduce": "functions.reductions.reduce",
     "regrid": "functions.regrid",
     "run": "functions.run",
     "scatter": "functions.gather",

@@ -71,6 +71,7 @@ if typing.TYPE_CHECKING:
         matmul,
         neighbours,
         pentadiagonal,
+        reduce,
         regrid,
         run,
         scatter,
@@ -135,6 +136,7 @@ __all__ = [
     "matmul",
     "neighbours",
     "pentadiagonal",
+    "reduce",
     "regrid",
     "run",
     "run_local",
@@ -162,8 +164,8 @@ _HOMES = {
 _OF_ENGINE = frozenset(
     {
         *("Limits", "Options", "PlanCache", "ProgramWarning", "Stencil", "column"),
-        *("column_matrix", "factor", "gather", "matmul", "neighbours", "pentadiagonal", "regrid"),
-        *("run", "scatter", "sequence", "solve", "stencil", "tree", "tridiagonal"),
+        *("column_matrix", "factor", "gather", "matmul", "neighbours", "pentadiagonal", "reduce"),
+        *("regrid", "run", "scatter", "sequence", "solve", "stencil", "tree", "tridiagonal"),
     }
 )
 

@@ -38,7 +38,7 @@ from halocline_engine.kernels.threads import spread
 __all__ = ["add_up", "find_extremes", "round_sums"]
 
 #: First row and the one past the last, first value and the one past the last.
-Cells: TypeAlias = tuple[int, int, int, int]
+_Cells: TypeAlias = tuple[int, int, int, int]
 
 _jit: Callable[..., Any] = cast("Any", numba).njit(
     nogil=True, fastmath=False, error_model="numpy", boundscheck=False
@@ -69,7 +69,7 @@ def add_up(
     high = _HIGH if plain.dtype == np.uint64 else -1
     whole = plain.dtype.kind != "f"
 
-    def some(states: States, cells: Cells) -> None:
+    def some(states: States, cells: _Cells) -> None:
         if codes is not None:
             _add_labelled(plain, codes, labels, whole, high, cells, states)
         elif whole:
@@ -94,7 +94,7 @@ def find_extremes(
     labelled = codes is not None
     marks = codes if codes is not None else np.empty((0, 0), np.int64)
 
-    def some(states: States, cells: Cells) -> None:
+    def some(states: States, cells: _Cells) -> None:
         best = np.zeros(len(states), plain.dtype)
         _find(plain, marks, labelled, labels, largest, cells, best, states)
         known = states[:, PLACE] >= 0
@@ -123,7 +123,7 @@ def _shared(
     labels: int,
     threads: int,
     new: Callable[[int], States],
-    some: Callable[[States, Cells], None],
+    some: Callable[[States, _Cells], None],
 ) -> States:
     """Return the states of parts [part, group, column], which threads make.
 

@@ -68,7 +68,7 @@ def test_parts_in_any_order_have_the_extreme_of_the_whole(seed: int) -> None:
         np.testing.assert_array_equal(
             whole, reference.find_extremes(values, codes, 2, largest=largest)
         )
-        parts = []
+        parts: list[NDArray[np.int64]] = []
         for start, stop in zip([0, *cuts], [*cuts, values.shape[1]], strict=True):
             part = cpu.find_extremes(
                 np.ascontiguousarray(values[:, start:stop]),

@@ -27,7 +27,7 @@ def drawn(seed: int) -> NDArray[np.float64]:
     size = draw.choice((0, 1, 2, 7, 100, 2047, 2048, 2049, 5000))
     match draw.choice(KINDS):
         case "ordinary":
-            return 280.0 + 10.0 * rng.standard_normal(size)
+            return rng.normal(280.0, 10.0, size)
         case "cancelling":
             half = rng.standard_normal(size) * 10.0 ** rng.integers(-30, 30, size)
             return rng.permutation(np.concatenate([half, -half, rng.standard_normal(3) * 1e-40]))
