@@ -21,6 +21,7 @@ from halocline.processes.parameters import (
     MatmulArguments,
     NeighboursArguments,
     PentadiagonalArguments,
+    ReduceArguments,
     RegridArguments,
     ScatterArguments,
     SequenceArguments,
@@ -150,6 +151,17 @@ class HaloclineAccessor:
     def matmul(self, *, client: Client | None = None, **given: Unpack[MatmulArguments]) -> Job:
         """Submit a matrix product of this dataset; see `Client.matmul`."""
         return _client_or_default(client).matmul(self._dataset, **given)
+
+    @unpacks(ReduceArguments, SubmissionArguments)
+    def reduce(
+        self,
+        diagnostics: Mapping[str, Mapping[str, Any]],
+        *,
+        client: Client | None = None,
+        **given: Unpack[ReduceArguments],
+    ) -> Job:
+        """Submit sums, means, extremes and histograms of this dataset; see `Client.reduce`."""
+        return _client_or_default(client).reduce(self._dataset, diagnostics, **given)
 
 
 def _client_or_default(given: Client | None) -> Client:

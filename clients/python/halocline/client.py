@@ -20,6 +20,7 @@ from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.many import Outcome, run_all
 from halocline.processes.parameters import JobArguments
+from halocline.processes.reductions import Reductions
 from halocline.processes.solves import Solves
 from halocline.processes.stencils import Stencils
 from halocline.processes.submitting import asked
@@ -34,7 +35,7 @@ _IDS = "'client.jobs()' lists yours; 'job.id' is the whole id."
 
 
 @with_answers
-class Client(Stencils, Solves, Transfers):
+class Client(Stencils, Solves, Transfers, Reductions):
     """A connection to one service.
 
     Use it in a `with` block, or call `close`; its jobs need it as long as they are used.

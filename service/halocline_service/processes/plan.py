@@ -33,6 +33,7 @@ class PlanInputs(ReadingInputs):
             "regrid",
             "neighbours",
             "matmul",
+            "reduce",
             "sequence",
         ],
         Field(title="Process", description="The process that is planned."),

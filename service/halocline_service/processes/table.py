@@ -10,6 +10,7 @@ from halocline_service.processes.column import COLUMN
 from halocline_service.processes.echo import ECHO
 from halocline_service.processes.matmul import MATMUL
 from halocline_service.processes.plan import PLAN
+from halocline_service.processes.reduce import REDUCE
 from halocline_service.processes.sequence import SEQUENCE
 from halocline_service.processes.solves.factor import FACTOR
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
@@ -40,6 +41,7 @@ PROCESSES: Mapping[str, Process] = MappingProxyType(
             REGRID,
             NEIGHBOURS,
             MATMUL,
+            REDUCE,
             SEQUENCE,
             PLAN,
             ECHO,

@@ -17,7 +17,8 @@ def test_the_list_obeys_its_limit(idle: Running) -> None:
     everything = idle.client.get("/processes").json()
     assert [each["id"] for each in everything["processes"]] == [
         *("stencil", "column", "tridiagonal", "pentadiagonal", "factor", "solve", "tree"),
-        *("gather", "scatter", "regrid", "neighbours", "matmul", "sequence", "plan", "echo"),
+        *("gather", "scatter", "regrid", "neighbours", "matmul", "reduce", "sequence", "plan"),
+        "echo",
     ]
     assert everything["links"][0]["rel"] == "self"
     assert len(idle.client.get("/processes?limit=1").json()["processes"]) == 1
@@ -46,6 +47,7 @@ def test_stencil_is_async_only_and_echo_both(idle: Running) -> None:
         "plan": ["async-execute", "dismiss"],
         "neighbours": ["async-execute", "dismiss"],
         "matmul": ["async-execute", "dismiss"],
+        "reduce": ["async-execute", "dismiss"],
         "sequence": ["async-execute", "dismiss"],
         "echo": ["sync-execute", "async-execute", "dismiss"],
     }

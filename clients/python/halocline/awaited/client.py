@@ -132,6 +132,7 @@ class AsyncClient(Awaiting):
     regrid = accepted(Client.regrid)
     neighbours = accepted(Client.neighbours)
     matmul = accepted(Client.matmul)
+    reduce = accepted(Client.reduce)
     submit = accepted(Client.submit)
     job = accepted(Client.job)
     jobs = several(Client.jobs)

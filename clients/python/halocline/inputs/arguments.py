@@ -263,6 +263,25 @@ def _until(argument: str, given: Any) -> dict[str, Any]:
     return {name: kinds.get(name, text)(f"{argument}['{name}']", told[name]) for name in told}
 
 
+def _diagnostics(argument: str, given: Any) -> dict[str, Any]:
+    kinds: Mapping[str, _Check] = {"dims": names, "bins": _numbers, "skipna": flag}
+    made: dict[str, Any] = {}
+    for name, one in by_name(argument, given).items():
+        place = f"{argument}['{name}']"
+        made[name] = {
+            key: kinds.get(key, text)(f"{place}['{key}']", value)
+            for key, value in by_name(place, one).items()
+            if value is not None
+        }
+    return made
+
+
+def _numbers(argument: str, given: Any) -> list[Any]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise _wrong(argument, "a list of numbers", given)
+    return [_number(argument, number) for number in cast("Iterable[Any]", given)]
+
+
 _EXAMPLES: Mapping[str, str] = {
     "fields": "{'t': 'temperature'}",
     "scalars": "{'strength': 0.2}",
@@ -277,6 +296,7 @@ _EXAMPLES: Mapping[str, str] = {
     "time": "{'start': '2015-01-01', 'step': '15min'}",
     "until": "{'field': 'smoothed', 'below': 1e-6}",
     "chunks": "{'lat': 100, 'lon': 100}",
+    "diagnostics": "{'heat': {'sum': 'rho * t', 'weights': 'area'}}",
     "inputs": "{'dataset': 'upload:...'}",
     "variables": "['u', 'v']",
     "dims": "['lat', 'lon']",
@@ -329,6 +349,7 @@ CHECKS: Mapping[str, _Check] = {
     "axis": _axis,
     "boundary": _boundary,
     "chunks": _sizes,
+    "diagnostics": _diagnostics,
     "dtypes": _dtypes,
     "externals": _externals,
     "grid": _grid,

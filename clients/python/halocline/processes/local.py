@@ -30,7 +30,7 @@ _FUNCTIONS = {
         name: name
         for name in (
             *("column", "tridiagonal", "pentadiagonal", "factor", "solve", "tree", "gather"),
-            *("scatter", "regrid", "neighbours", "matmul", "sequence"),
+            *("scatter", "regrid", "neighbours", "matmul", "reduce", "sequence"),
         )
     },
 }

@@ -20,6 +20,7 @@ __all__ = [
     "NeighboursArguments",
     "Number",
     "PentadiagonalArguments",
+    "ReduceArguments",
     "RegridArguments",
     "ScatterArguments",
     "SequenceArguments",
@@ -207,6 +208,10 @@ class MatmulArguments(SubmissionArguments, total=False):
     right: Required[str]
     dim: Required[str]
     name: Annotated[str, Default("product")]
+
+
+class ReduceArguments(SubmissionArguments, total=False):
+    """Reductions of a dataset."""
 
 
 class SequenceArguments(SubmissionArguments, total=False):
