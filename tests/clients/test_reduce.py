@@ -72,3 +72,29 @@ def test_what_is_wrong_is_said_before_a_job_is_made(client: Client, dataset: xr.
         client.reduce(dataset, {"a": {"sum": "t"}}, target="cuda")
     with pytest.raises(ArgumentError, match="diagnostics"):
         client.reduce(dataset, {"a": {"sum": "t" * 2001}})
+
+
+PROGRAM = """
+def smooth(t: Field[float], s: Field[float]):
+    with computation(PARALLEL), interval(...):
+        s = 0.5 * (t[-1, 0, 0] + t[1, 0, 0])
+"""
+
+
+def test_a_stencil_has_diagnostics(client: Client, dataset: xr.Dataset) -> None:
+    given: Any = {
+        "boundary": {"lon": "periodic"},
+        "axes": {"I": "lon", "J": "lat"},
+        "steps": 4,
+        "feedback": {"s": "t"},
+        "diagnostics": {"heat": {"sum": "rho * t", "weights": "area", "every": 2}},
+    }
+    wanted = he.run(PROGRAM, dataset, **given)
+    job = client.stencil(PROGRAM, dataset, **given)
+    local = hc.run_local("stencil", program=PROGRAM, dataset=dataset, **given)
+    for got in (job.result(progress=False), local):
+        np.testing.assert_array_equal(got["heat"].values, wanted["heat"].values)
+        assert got["step"].values.tolist() == [2, 4]
+    wrong = {**given, "diagnostics": {"heat": {"sum": "rhoo * t"}}}
+    with pytest.raises(NameRuleError, match="The dataset has no variable 'rhoo'"):
+        client.stencil(PROGRAM, dataset, **wrong)

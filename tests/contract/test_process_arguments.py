@@ -41,7 +41,7 @@ OPTIONS = {
 #: What the command has besides: where it asks, what it prints, and what a file holds.
 OF_THE_COMMAND = {"program", "dataset", "process", "output", "quiet", "url", "as_json", "wait"}
 #: Arguments of `stencil` that stand in the file of a job only.
-OF_FILES = {"until"}
+OF_FILES = {"until", "diagnostics"}
 
 
 def defaults(function: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from halocline_engine.arguments import (
     whole,
 )
 from halocline_engine.backends.compiled import Compiled, retargeted
+from halocline_engine.datasets.diagnostics import diagnostics_of
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.times.clock import time_of
 from halocline_engine.distribute.executors.select import check_threads
@@ -58,6 +59,7 @@ def run(
     until: Mapping[str, Any] | None = None,
     snapshot_every: int | None = None,
     time: Mapping[str, Any] | None = None,
+    diagnostics: Mapping[str, Mapping[str, Any]] | None = None,
     workspace: str | PathLike[str] | None = None,
     **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
@@ -128,6 +130,11 @@ def run(
         data. Without a start, the run continues from the dataset's time without dimensions; seconds
         and steps count from the ``'reference'``, by default the start of the first run. Results
         have the time of the end of their step.
+    diagnostics : mapping of str to mapping, optional
+        Sums, means, extremes and histograms of fields after each step, as `reduce` takes them:
+        ``{'heat': {'sum': 't * area', 'every': 10}}``. They become variables of the result along a
+        dimension 'step', or 'time' if there is a clock; 'every' is the number of steps between two of them. The last step is
+        measured too. A variable that an output feeds has the values of the output.
     %(execution)s
     workspace : path, optional
         Folder of checkpoints. The same job with the same workspace continues from the newest one.
@@ -191,6 +198,9 @@ def run(
         steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         until=until_of(until),
+        diagnostics=()
+        if diagnostics is None
+        else diagnostics_of("diagnostics", diagnostics, of_run=True),
         every=None if snapshot_every is None else whole("snapshot_every", snapshot_every, 1),
         time=time_of(time),
         chunks=execution.block_sizes,

@@ -59,6 +59,7 @@ STAGES: Mapping[str, Callable[..., Any]] = {
 _OF_ALL = {
     *(ExecutionArguments.__annotations__.keys() - {"chunks"}),
     *("dataset", "steps", "until", "snapshot_every", "time", "workspace", "plans"),
+    "diagnostics",
 }
 _REASON = "the stages of a step follow each other"
 _EXAMPLE = "[{'stencil': {'program': text}}, {'tridiagonal': {'lower': 'a', ...}}]"

@@ -57,7 +57,8 @@ _COMMAND: Mapping[str, str] = {
     "dry_run": "Plan the job instead: halocline plan.",
     "progress": "Leave it out: progress is shown unless '--quiet' is there.",
     **{name: _OPERATOR for name in (*OF_OPTIONS, "options", "limits") if name != "order"},
-    **dict.fromkeys(("until", "skipna", "na_thres", "variables", "stages"), _IN_A_FILE),
+    **dict.fromkeys(("until", "diagnostics", "skipna", "na_thres"), _IN_A_FILE),
+    **dict.fromkeys(("variables", "stages"), _IN_A_FILE),
 }
 _COMPILING = "Compile the program first: run(stencil(program, {name}={value}), dataset)."
 _LIBRARY: Mapping[str, str] = {

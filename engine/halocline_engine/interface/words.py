@@ -67,7 +67,18 @@ _JOINED = ("axes", "boundary", "chunks", "grid", "time")
 
 _ARGUMENTS = (
     *OPTIONS,
-    *("axis", "dataset", "dim", "dims", "factors", "heights", "location", "mesh", "na_thres"),
+    *(
+        "axis",
+        "dataset",
+        "diagnostics",
+        "dim",
+        "dims",
+        "factors",
+        "heights",
+        "location",
+        "mesh",
+        "na_thres",
+    ),
     *("negative", "out_of_range", "program", "results", "skipna", "stages", "target_dims"),
     *("until", "variables", "weights"),
 )

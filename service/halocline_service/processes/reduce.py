@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import Inputs, Process, names
+from halocline_service.processes.base import WHOLE, Inputs, Process, names
 from halocline_service.processes.blocks import Dimension, Name, StreamedInputs, Variable
 
-__all__ = ["REDUCE", "DiagnosticInputs", "ReduceInputs"]
+__all__ = ["REDUCE", "DiagnosticInputs", "ReduceInputs", "RunDiagnosticInputs"]
 
 #: An expression of variables, which is parsed and never executed.
 _Expression: TypeAlias = Annotated[
@@ -37,6 +37,12 @@ class DiagnosticInputs(Inputs):
     skipna: bool = True
 
 
+class RunDiagnosticInputs(DiagnosticInputs):
+    """A reduction between the steps of a run."""
+
+    every: Annotated[int | None, Field(ge=1, le=10_000_000), WHOLE] = None
+
+
 class ReduceInputs(StreamedInputs):
     """The keyword arguments of `reduce`, as JSON."""
 
@@ -52,19 +58,10 @@ class ReduceInputs(StreamedInputs):
         ),
     ]
 
-    def arguments(self) -> dict[str, Any]:
-        """Give the keyword arguments that were asked for, but those that name datasets."""
-        given = super().arguments()
-        asked = {
-            name: {key: value for key, value in one.items() if value is not None}
-            for name, one in given["diagnostics"].items()
-        }
-        return {**given, "diagnostics": asked}
-
 
 def _check(inputs: ReduceInputs) -> None:
     """Refuse what no dataset can have."""
-    from halocline_engine.distribute.reductions.asked import diagnostics_of
+    from halocline_engine.datasets.diagnostics import diagnostics_of
 
     if inputs.target == "cuda":
         raise ArgumentError(

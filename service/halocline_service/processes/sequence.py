@@ -40,6 +40,7 @@ _KINDS: Mapping[str, Process] = {
 _OF_ALL = frozenset(
     {
         *("dataset", "target", "mode", "steps", "until", "snapshot_every", "time", "order"),
+        "diagnostics",
     }
 )
 

@@ -23,6 +23,7 @@ from halocline_service.processes.blocks import (
     Target,
     Variable,
 )
+from halocline_service.processes.reduce import RunDiagnosticInputs
 
 if TYPE_CHECKING:
     from halocline_engine.ir.nodes import Program
@@ -258,6 +259,16 @@ class StencilInputs(DatasetInputs):
             "variables vary with time are read as it goes on.",
         ),
     ] = None
+    diagnostics: Annotated[
+        dict[Name, RunDiagnosticInputs] | None,
+        Field(
+            title="Diagnostics",
+            description="Sums, means, extremes and histograms of fields after each step, or "
+            "'every' so many, by the name of the result.",
+            min_length=1,
+            max_length=64,
+        ),
+    ] = None
     target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],
@@ -308,6 +319,7 @@ def check_program(inputs: StencilInputs) -> None:
         joined_components,
     )
     from halocline_engine.analysis.scalars import given_scalars_of
+    from halocline_engine.datasets.diagnostics import diagnostics_of
     from halocline_engine.datasets.names import check_written
     from halocline_engine.datasets.times.clock import time_of
 
@@ -323,6 +335,8 @@ def check_program(inputs: StencilInputs) -> None:
     check_written(program, inputs.fields or {})
     check_axes(axes)
     check_boundary(boundary, dims_given(program, axes), arguments_of(program))
+    if inputs.diagnostics is not None:
+        diagnostics_of("diagnostics", given["diagnostics"], of_run=True)
 
 
 def tell_program(given: Mapping[str, Any]) -> Mapping[str, Any]:

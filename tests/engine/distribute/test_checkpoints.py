@@ -312,6 +312,7 @@ def test_what_is_written_for_workers_replaces_nothing(tmp_path: Path) -> None:
         compiled=SimpleNamespace(target="cpu"),
         opened=opened,
         match=SimpleNamespace(uses=[SimpleNamespace(variable="a", loaded=True)]),
+        diagnosis=None,
     )
     places, pool = SimpleNamespace(workspace=tmp_path), SimpleNamespace(remote=True)
     with ExitStack() as stack:

@@ -67,6 +67,7 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
             "until",
             "snapshot_every",
             "time",
+            "diagnostics",
             "target",
             "mode",
             "chunks",

@@ -264,7 +264,12 @@ def _until(argument: str, given: Any) -> dict[str, Any]:
 
 
 def _diagnostics(argument: str, given: Any) -> dict[str, Any]:
-    kinds: Mapping[str, _Check] = {"dims": names, "bins": _numbers, "skipna": flag}
+    kinds: Mapping[str, _Check] = {
+        "dims": names,
+        "bins": _numbers,
+        "skipna": flag,
+        "every": _whole,
+    }
     made: dict[str, Any] = {}
     for name, one in by_name(argument, given).items():
         place = f"{argument}['{name}']"

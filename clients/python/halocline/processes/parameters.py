@@ -96,6 +96,7 @@ class StencilArguments(SubmissionArguments, total=False):
     until: Annotated[Mapping[str, Any] | None, Default(None)]
     snapshot_every: Annotated[int | None, Default(None)]
     time: Annotated[Mapping[str, Any] | None, Default(None)]
+    diagnostics: Annotated[Mapping[str, Mapping[str, Any]] | None, Default(None)]
     order: Annotated[str, Default("auto")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 import xarray as xr
@@ -15,7 +15,7 @@ from halocline.processes.parameters import ReduceArguments
 from halocline.processes.submitting import Submitting
 from halocline.transfer.uploads import DatasetLike
 
-__all__ = ["Reductions"]
+__all__ = ["Reductions", "mentioned"]
 
 
 class Reductions(Submitting):
@@ -48,15 +48,16 @@ class Reductions(Submitting):
 
         """
         asked = by_name("diagnostics", diagnostics)
-        needed = [*_named(asked, dataset)] if isinstance(dataset, xr.Dataset) else ()
+        known = map(str, dataset.data_vars) if isinstance(dataset, xr.Dataset) else ()
+        words = mentioned(asked)
+        needed = [name for name in known if name in words]
         return self._submit(self.reduce, dataset, given, needed=needed, diagnostics=asked)
 
 
-def _named(asked: Mapping[str, Any], dataset: xr.Dataset) -> Iterator[str]:
-    """Yield the variables of a dataset that diagnostics may read."""
-    several: list[Mapping[str, Any]] = [one for one in asked.values() if isinstance(one, Mapping)]
+def mentioned(diagnostics: Mapping[str, Any]) -> set[str]:
+    """Return the names that diagnostics may mean: their texts, and all words of these."""
+    several: list[Mapping[str, Any]] = [
+        one for one in diagnostics.values() if isinstance(one, Mapping)
+    ]
     texts = {text for one in several for text in one.values() if isinstance(text, str)}
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
-    for name in map(str, dataset.data_vars):
-        if name in words or name in texts:
-            yield name
+    return texts | {word for text in texts for word in re.findall(r"\w+", text)}

@@ -12,6 +12,7 @@ from halocline.inputs.stages import with_texts
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.parameters import ColumnArguments, SequenceArguments, StencilArguments
+from halocline.processes.reductions import mentioned
 from halocline.processes.submitting import Submitting, asked
 from halocline.transfer.submission import execute
 from halocline.transfer.uploads import DatasetLike, Reference
@@ -92,6 +93,10 @@ class Stencils(Submitting):
         time : mapping, optional
             Clock of the steps, such as ``{'start': '2015-01-01', 'step': '15min', 'interpolate':
             'linear'}``. Variables that vary with time are read as it goes on.
+        diagnostics : mapping of str to mapping, optional
+            Sums, means, extremes and histograms of fields after each step, as `reduce` takes them:
+            ``{'heat': {'sum': 't * area', 'every': 10}}``. They are variables of the result along a
+            dimension 'step', or 'time' if there is a clock.
         order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
             Order of the blocks.
         %(submission)s
@@ -117,6 +122,7 @@ class Stencils(Submitting):
             "program": source.text
         }
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
+        wanted += sorted(mentioned(inputs.get("diagnostics") or {}))
         inputs["dataset"] = Reference(self._connection, dataset, wanted)
         try:
             document = execute(self._connection, "stencil", inputs, how)

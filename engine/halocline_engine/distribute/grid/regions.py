@@ -23,6 +23,7 @@ __all__ = [
     "regions_of",
     "segments",
     "to_grid",
+    "to_variable",
     "write_box",
 ]
 
@@ -108,14 +109,19 @@ def write_box(
     sink: Sink, name: str, use: FieldUse, grid: Grid, block: Block, values: NDArray[Any]
 ) -> int:
     """Write a block's values, indexed [others..., i, j, k]; return how many bytes they have."""
+    data = to_variable(values, use, grid)
+    sink.write(name, region_of(use, grid, block), data)
+    return data.nbytes
+
+
+def to_variable(values: NDArray[Any], use: FieldUse, grid: Grid) -> NDArray[Any]:
+    """Return a view of values indexed [others..., i, j, k] with the variable's dimensions."""
     order = [*grid.extra, *grid.dims_of(use.dims)]
     there = [at for at, dim in enumerate(order) if dim in use.dims]
     absent = tuple(at for at in range(len(order)) if at not in there)
     kept = [order[at] for at in there]
     squeezed = values.squeeze(axis=absent)
-    data = squeezed.transpose([kept.index(dim) for dim in use.dims])
-    sink.write(name, region_of(use, grid, block), data)
-    return data.nbytes
+    return squeezed.transpose([kept.index(dim) for dim in use.dims])
 
 
 def region_of(use: FieldUse, grid: Grid, block: Block) -> Region:

@@ -13,7 +13,7 @@ from halocline_engine.distribute.modes.plan_events import host_inputs, results_o
 from halocline_engine.distribute.resident.plan import Choice, ResidentPlan, plan_resident
 from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.plan import shown_bytes
-from halocline_engine.distribute.stencils.request import Checked
+from halocline_engine.distribute.stencils.request import Checked, Request
 from halocline_engine.errors import ArgumentError, CapacityError
 
 if TYPE_CHECKING:
@@ -34,15 +34,10 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
     Raises `ArgumentError` or `CapacityError` where the caller wants a mode that is impossible.
     """
     request = checked.request
-    if mode == "streamed" and request.until is not None:
-        raise ArgumentError(
-            "With 'until' the last step is looked at, for which blocks stay in memory, but"
-            " mode='streamed' was asked for.",
-            hint="Leave the mode out.",
-        )
     if mode == "streamed":
+        _check_streamed(request)
         return Choice(_STREAMED)
-    mode = "resident" if request.until is not None else mode
+    mode = "resident" if request.until is not None or request.diagnostics else mode
     stays = results_on_device(checked, supply)
     if mode == "auto" and request.steps == 1 and not is_resident_faster(checked, supply):
         return Choice(f"{_STREAMED}, as there is one step")
@@ -87,6 +82,21 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
         needed=_bytes(plan),
         available=_available(plan, supply),
     )
+
+
+def _check_streamed(request: Request) -> None:
+    """Raise `ArgumentError` where something is looked at between steps, for which blocks stay."""
+    wanted = {
+        "until": "the last step is looked at" if request.until is not None else "",
+        "diagnostics": "fields are reduced between steps" if request.diagnostics else "",
+    }
+    for argument, what in wanted.items():
+        if what:
+            raise ArgumentError(
+                f"With '{argument}' {what}, for which blocks stay in memory, but mode='streamed'"
+                " was asked for.",
+                hint="Leave the mode out.",
+            )
 
 
 def resident_demand(checked: Checked, options: Options) -> Demand:

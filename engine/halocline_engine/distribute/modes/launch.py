@@ -50,6 +50,7 @@ from halocline_engine.distribute.modes.plan_events import (
     results_on_device,
 )
 from halocline_engine.distribute.pipeline.resources import io_threads
+from halocline_engine.distribute.reductions.running import with_labels
 from halocline_engine.distribute.resident.plan import Choice
 from halocline_engine.distribute.resident.run import run_resident
 from halocline_engine.distribute.stencils.demand import Demand, Supply
@@ -107,7 +108,7 @@ def launch(
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
     check_compiled(checked.compiled, options)
-    frame, attributes = _checked_frame(checked)
+    checked, frame, attributes = _checked_frame(checked)
     sizes = _sizes(checked)
     memory = pool.memory
     choice = partial(_choice, checked, pool, sizes, memory, options, mode)
@@ -143,6 +144,7 @@ def launch(
             sharing=gathered,
             until=checked.request.until,
             every=checked.request.every,
+            diagnosis=checked.diagnosis,
             on_device=on_device,
             work=_step_work(checked),
             forcing=checked.forcing,
@@ -170,16 +172,30 @@ def _step_work(checked: Checked) -> StepWork:
     return step_work(left, checked.match.grid)
 
 
-def _checked_frame(checked: Checked) -> tuple[xr.Dataset, Mapping[str, Mapping[str, Any]]]:
-    """Return the result without its variables, and their attributes.
+def _labelled(checked: Checked) -> Checked:
+    """Return a checked request whose diagnostics have their labels, which are read."""
+    if checked.diagnosis is None:
+        return checked
+    return replace(checked, diagnosis=with_labels(checked.diagnosis, checked.opened.dataset))
+
+
+def _checked_frame(
+    checked: Checked,
+) -> tuple[Checked, xr.Dataset, Mapping[str, Mapping[str, Any]]]:
+    """Return the request with labels, the result without its variables, and their attributes.
 
     Raises `OutputError` where it could not be stored.
     """
+    checked = _labelled(checked)
     frame, uses = checked.frame(), checked.match.uses
     attributes = attributes_of(checked.opened.dataset, uses)
+    diagnosis, grid = checked.diagnosis, checked.match.grid
+    if diagnosis is not None:
+        frame, attributes = diagnosis.with_coordinates(frame), attributes | diagnosis.attributes
+        uses, grid = (*uses, *diagnosis.uses), diagnosis.with_dims(grid)
     if checked.request.output is not None:
-        check_result(frame, uses, checked.match.grid, attributes, checked.request.output)
-    return frame, attributes
+        check_result(frame, uses, grid, attributes, checked.request.output)
+    return checked, frame, attributes
 
 
 def _supply(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> Supply:
@@ -220,8 +236,10 @@ def _sizes(checked: Checked) -> _Bytes:
     every, steps = checked.request.every, checked.request.steps
     snapshots = 0 if every is None else place_of_step(steps, every)
     last = field_bytes([use for use in uses if use.result], grid)
+    diagnosis = checked.diagnosis
+    more = 0 if diagnosis is None else field_bytes(diagnosis.uses, diagnosis.with_dims(grid))
     return _Bytes(
-        result=(snapshots + 1) * last,
+        result=(snapshots + 1) * last + more,
         snapshots=snapshots * last,
         kept=field_bytes([use for use in uses if use.kept], grid),
         loaded=field_bytes([use for use in uses if use.loaded], grid) + _series_bytes(checked),
@@ -441,6 +459,7 @@ def _source(
         return opened.source
     assert places.workspace is not None
     names = [use.variable for use in checked.match.uses if use.loaded]
+    names += [] if checked.diagnosis is None else checked.diagnosis.constant
     if sharing:
         share = reach_variables if sharing == "reached" else share_variables
         return share(opened.dataset, names, stack)

@@ -12,20 +12,28 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
+from halocline_engine.datasets.diagnostics import Diagnostic, Kind
 from halocline_engine.datasets.variables import named_variable, values_of
-from halocline_engine.distribute.reductions.asked import Diagnostic, Kind
 from halocline_engine.distribute.reductions.expressions import (
     Expression,
     ordered_dims,
     read_expression,
 )
 from halocline_engine.errors import ArgumentError, CapacityError, FieldError
-from halocline_engine.kernels.reduce.states import COLUMNS, EXTREME_COLUMNS, carrier
+from halocline_engine.kernels.reduce.states import (
+    COLUMNS,
+    EXTREME_COLUMNS,
+    States,
+    carrier,
+    new_extremes,
+)
 
-__all__ = ["MOST_LABELS", "Reduction", "bind", "labels_of"]
+__all__ = ["HELD", "MOST_LABELS", "Reduction", "bind", "labels_of"]
 
 #: Labels of a variable, at most: each has a state.
 MOST_LABELS = 100_000
+#: Arrays of eight bytes of a block beside its variables: values, weights, products, groups, rows.
+HELD = 6
 #: Bytes of labels that are read at once.
 _PIECE = 64 << 20
 
@@ -67,8 +75,8 @@ class Reduction:
     def group_dims(self) -> dict[str, int]:
         """Dimensions of the result behind those that stay: of labels, and of bins."""
         made: dict[str, int] = {}
-        if self.labels is not None:
-            made[str(self.asked.by)] = len(self.labels)
+        if self.asked.by is not None:
+            made[self.asked.by] = 0 if self.labels is None else len(self.labels)
         if self.asked.bins:
             made[f"{self.name}_bin"] = len(self.asked.bins) - 1
         return made
@@ -92,6 +100,13 @@ class Reduction:
                 return 1 if self.weights is None else COLUMNS
             case Kind.SUM | Kind.NORM:
                 return COLUMNS
+
+    def new_states(self) -> States:
+        """Return the states of nothing, of all groups."""
+        rows = math.prod(self.sizes[dim] for dim in self.kept) * self.groups
+        if self.asked.kind.is_extreme:
+            return new_extremes(rows)
+        return np.zeros((rows, self.columns), np.int64)
 
     @property
     def dtype(self) -> np.dtype[Any]:

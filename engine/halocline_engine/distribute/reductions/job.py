@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
+from halocline_engine.datasets.diagnostics import Diagnostic
 from halocline_engine.datasets.names import check_results
 from halocline_engine.datasets.stores.provenance import with_history
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Opened, Source
 from halocline_engine.datasets.untyped import ZARR
-from halocline_engine.datasets.variables import stored_chunks, values_of
+from halocline_engine.datasets.variables import stored_chunks
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.jobs.blocking import (
@@ -29,19 +28,19 @@ from halocline_engine.distribute.jobs.blocking import (
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, Stage
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.reductions.asked import Diagnostic, Kind
-from halocline_engine.distribute.reductions.bound import Reduction, bind, labels_of
+from halocline_engine.distribute.reductions.bound import HELD, Reduction, bind, labels_of
+from halocline_engine.distribute.reductions.results import (
+    numbers_along,
+    reduced_coordinates,
+    reduced_variables,
+)
 from halocline_engine.distribute.reductions.work import MergeWork, StateWork, place_names
 from halocline_engine.errors import ArgumentError
 
 __all__ = ["ReductionRequest", "check_reductions", "reduction_job"]
 
-#: Arrays of eight bytes of a block beside its variables: values, weights, products, groups, rows.
-_HELD = 6
 #: Part of the memory that states take until they go through a store.
 _PART = 4
-#: Methods of CF.
-_METHODS = {Kind.SUM: "sum", Kind.MEAN: "mean", Kind.MIN: "minimum", Kind.MAX: "maximum"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +100,7 @@ def reduction_job(request: ReductionRequest, pool: Pool, target: str) -> Blockwi
     )
     shapes = {one.name: _shape(one, count) for one, count in zip(reductions, pieces, strict=True)}
     between = 8 * sum(map(math.prod, shapes.values()))
-    coordinates = _coordinates(request)
+    coordinates = numbers_along(reductions, dataset)
 
     def stages(source: Source, sink: Sink, folder: Path | None) -> tuple[Stage, ...]:
         states, keep = _between(request, shapes, steps, folder)
@@ -115,7 +114,9 @@ def reduction_job(request: ReductionRequest, pool: Pool, target: str) -> Blockwi
         opened=request.opened,
         sizes={**sizes, **{d: n for one in reductions for d, n in one.group_dims.items()}},
         reads=tuple(dict.fromkeys(names)),
-        outputs=tuple(output for one in reductions for output in _outputs(request, one, steps)),
+        outputs=tuple(
+            output for one in reductions for output in _outputs(request, one, steps, [*coordinates])
+        ),
         blocks=wide,
         work=None,
         what=what,
@@ -123,7 +124,9 @@ def reduction_job(request: ReductionRequest, pool: Pool, target: str) -> Blockwi
         projected=min(len(wide), pool.workers * pool.threads) * taken
         + (0 if in_stores or pool.remote else between),
         output=request.output,
-        frame=_frame(request, what),
+        frame=with_history(
+            xr.Dataset(coords=reduced_coordinates(reductions, dataset)), dataset, what
+        ),
         passes=2,
         stages=stages,
         between=between,
@@ -162,7 +165,7 @@ def _steps(request: ReductionRequest, pool: Pool) -> tuple[dict[str, int], int]:
         groups = (math.prod(block[d] for d in one.kept) * one.groups for one in reductions)
         columns = (one.columns for one in reductions)
         states = sum(8 * count * width for count, width in zip(groups, columns, strict=True))
-        return read + _HELD * 8 * cells + 2 * states
+        return read + HELD * 8 * cells + 2 * states
 
     memory = pool.memory // pool.threads
     share = held() // (TASKS_PER_WORKER * pool.workers)
@@ -220,68 +223,12 @@ def _merging(reductions: tuple[Reduction, ...], steps: Mapping[str, int]) -> tup
     return tuple(made)
 
 
-def _outputs(request: ReductionRequest, one: Reduction, steps: Mapping[str, int]) -> list[Output]:
-    dims = (*one.kept, *one.group_dims)
+def _outputs(
+    request: ReductionRequest, one: Reduction, steps: Mapping[str, int], numbered: Sequence[str]
+) -> list[Output]:
     sizes = {**request.sizes, **one.group_dims}
-    cut = {dim: min(steps.get(dim, sizes[dim]), max(1, sizes[dim])) for dim in dims}
-    places = place_names(one)
-    attributes = _attributes(request, one)
-    if places:
-        attributes["ancillary_variables"] = " ".join(places.values())
-    made = [Output.of_blocks(one.name, dims, one.dtype.name, cut, sizes, attributes)]
-    known = _coordinates(request)
-    for dim, name in places.items():
-        own = request.opened.dataset[dim].attrs if dim in known else {}
-        dtype = "float64" if dim in known else "int64"
-        about = {key: own[key] for key in ("units",) if key in own}
-        about["long_name"] = f"{dim} of the {_METHODS[one.asked.kind]} of {one.asked.value}"
-        made.append(Output.of_blocks(name, dims, dtype, cut, sizes, about))
-    return made
-
-
-def _attributes(request: ReductionRequest, one: Reduction) -> dict[str, Any]:
-    """Return CF attributes of a result: the method of each dimension, and units where they stay."""
-    asked = one.asked
-    attributes: dict[str, Any] = {}
-    if asked.kind in _METHODS and one.reduced:
-        over = " ".join(f"{dim}:" for dim in one.reduced)
-        weighted = "" if asked.weights is None else f" (comment: weighted by {asked.weights})"
-        attributes["cell_methods"] = f"{over} {_METHODS[asked.kind]}{weighted}"
-    own = request.opened.dataset[one.value.text].attrs if one.value.code is None else {}
-    if asked.kind is Kind.NORM or (
-        asked.kind in _METHODS and (asked.kind is Kind.MEAN or asked.weights is None)
-    ):
-        attributes |= {key: own[key] for key in ("units", "standard_name") if key in own}
-    attributes["long_name"] = f"{asked.kind} of {asked.value}"
-    return attributes
-
-
-def _coordinates(request: ReductionRequest) -> dict[str, NDArray[Any]]:
-    """Return the numbers along dimensions in which places of extremes are told."""
-    dataset = request.opened.dataset
-    dims = dict.fromkeys(dim for one in request.reductions for dim in place_names(one))
-    return {
-        dim: values_of(dataset[dim])
-        for dim in dims
-        if dim in dataset.coords and dataset[dim].dtype.kind in "iuf"
-    }
-
-
-def _frame(request: ReductionRequest, what: str) -> xr.Dataset:
-    """Return the result without its variables: coordinates that stay, labels and bins."""
-    dataset = request.opened.dataset
-    kept = {dim for one in request.reductions for dim in one.kept}
-    coords: dict[str, Any] = {
-        str(name): dataset[name]
-        for name in dataset.coords
-        if {*map(str, dataset[name].dims)} <= kept and dataset[name].ndim
-    }
-    for one in request.reductions:
-        if one.labels is not None:
-            by = str(one.asked.by)
-            coords[by] = (by, one.labels, dict(dataset[by].attrs))
-        if one.asked.bins:
-            edges, dim = np.array(one.asked.bins), f"{one.name}_bin"
-            coords[dim] = (dim, (edges[:-1] + edges[1:]) / 2)
-            coords[f"{dim}_low"], coords[f"{dim}_high"] = (dim, edges[:-1]), (dim, edges[1:])
-    return with_history(xr.Dataset(coords=coords), dataset, what)
+    cut = {dim: min(steps.get(dim, size), max(1, size)) for dim, size in sizes.items()}
+    return [
+        Output.of_blocks(made.name, made.dims, made.dtype, cut, sizes, made.attributes)
+        for made in reduced_variables(one, request.opened.dataset, numbered)
+    ]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.reductions import Reducer, reducer_on
+from halocline_engine.datasets.diagnostics import Kind
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.reductions.asked import Kind
 from halocline_engine.distribute.reductions.bound import Reduction
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
@@ -36,7 +36,15 @@ from halocline_engine.kernels.reduce.states import (
     whole_sums,
 )
 
-__all__ = ["MergeWork", "StateWork", "place_names"]
+__all__ = [
+    "MergeWork",
+    "StateWork",
+    "block_states",
+    "has_states",
+    "merged_states",
+    "place_names",
+    "results_of",
+]
 
 _BEYOND = 2.0**63
 
@@ -66,12 +74,12 @@ class StateWork:
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read a block of each variable once, and write the states."""
         task, spans = Task(block, cancelled), dict(zip(self.dims, block.extra, strict=True))
-        begins = [one for one in self.reductions if self._is_first(one, spans)]
+        begins = [one for one in self.reductions if has_states(one, spans)]
         names = dict.fromkeys(name for one in begins for name in one.variables)
         read = {n: task.read(self.source, n, region_of(self.own[n], spans)) for n in names}
         with task.computing():
             reducer = reducer_on(self.target)
-            found = [self._states(one, read, spans, reducer) for one in begins]
+            found = [block_states(one, read, self.own, spans, reducer) for one in begins]
         for one, states in zip(begins, found, strict=True):
             piece = _piece_of(one, spans, self.steps)
             kept = region_of(one.kept, spans)
@@ -79,30 +87,35 @@ class StateWork:
             task.write(self.states, one.name, region, states[np.newaxis])
         return task.report()
 
-    def _is_first(self, reduction: Reduction, spans: Mapping[str, Span]) -> bool:
-        """Whether no other block has the same cells of a reduction."""
-        return all(spans[dim].start == 0 for dim in self.dims if dim not in reduction.dims)
 
-    def _states(
-        self,
-        one: Reduction,
-        read: Mapping[str, NDArray[Any]],
-        spans: Mapping[str, Span],
-        reducer: Reducer,
-    ) -> States:
-        lengths = {
-            dim: size
-            for name in one.variables
-            for dim, size in zip(self.own[name], read[name].shape, strict=True)
-        }
-        whole = {n: _aligned(read[n], self.own[n], one.dims, lengths) for n in one.variables}
-        states = _states_of(one, whole, reducer)
-        if one.asked.kind.is_extreme:
-            firsts = [spans[dim].start for dim in one.reduced]
-            shape = [lengths[dim] for dim in one.reduced]
-            _move_places(states, shape, firsts, [one.sizes[dim] for dim in one.reduced])
-        kept = [lengths[dim] for dim in one.kept]
-        return states.reshape(*kept, one.groups, one.columns)
+def has_states(one: Reduction, spans: Mapping[str, Span]) -> bool:
+    """Whether no block before has the same cells of a reduction, which may lack dimensions."""
+    return all(span.start == 0 for dim, span in spans.items() if dim not in one.dims)
+
+
+def block_states(
+    one: Reduction,
+    read: Mapping[str, NDArray[Any]],
+    own: Mapping[str, tuple[str, ...]],
+    spans: Mapping[str, Span],
+    reducer: Reducer,
+) -> States:
+    """Return the states of a block, indexed [kept dimensions..., group, column].
+
+    `read` are the block's cells of variables, and `own` their dimensions.
+    """
+    lengths = {
+        dim: size
+        for name in one.variables
+        for dim, size in zip(own[name], read[name].shape, strict=True)
+    }
+    whole = {name: _aligned(read[name], own[name], one.dims, lengths) for name in one.variables}
+    states = _states_of(one, whole, reducer)
+    if one.asked.kind.is_extreme:
+        firsts = [spans[dim].start for dim in one.reduced]
+        shape = [lengths[dim] for dim in one.reduced]
+        _move_places(states, shape, firsts, [one.sizes[dim] for dim in one.reduced])
+    return states.reshape(*(lengths[dim] for dim in one.kept), one.groups, one.columns)
 
 
 def _piece_of(one: Reduction, spans: Mapping[str, Span], steps: Mapping[str, int]) -> int:
@@ -227,10 +240,10 @@ class MergeWork:
             region = (slice(piece, piece + 1), *kept, slice(None), slice(None))
             states = task.read(self.states, one.name, region)[0]
             shape, rows = states.shape[:-2], states.reshape(-1, one.columns)
-            merged = rows.copy() if merged is None else _merged(one, merged, rows)
+            merged = rows.copy() if merged is None else merged_states(one, merged, rows)
         assert merged is not None
         with task.computing():
-            results = _results_of(one, merged, self.coordinates, reducer_on(self.target))
+            results = results_of(one, merged, self.coordinates, reducer_on(self.target))
         outer = (*shape, *one.group_dims.values())
         for name, values in results.items():
             region = (*kept, *(slice(None) for _ in one.group_dims))
@@ -238,7 +251,8 @@ class MergeWork:
         return task.report()
 
 
-def _merged(one: Reduction, first: States, second: States) -> States:
+def merged_states(one: Reduction, first: States, second: States) -> States:
+    """Return the states of the unions of two, group by group."""
     both = np.stack([first, second])
     if one.asked.kind.is_extreme:
         largest = one.asked.kind is Kind.MAX
@@ -249,7 +263,7 @@ def _merged(one: Reduction, first: States, second: States) -> States:
     return np.concatenate([merged_sums(part) for part in parts], axis=1)
 
 
-def _results_of(
+def results_of(
     one: Reduction, states: States, coordinates: Mapping[str, NDArray[Any]], reducer: Reducer
 ) -> dict[str, NDArray[Any]]:
     """Return the values of each group by the variables of the result.

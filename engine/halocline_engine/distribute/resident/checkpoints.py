@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -19,6 +19,7 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.jobs.checkpoint import MARK, begin_pass, finish_pass, prune
 from halocline_engine.distribute.jobs.snapshots import Series
 from halocline_engine.distribute.resident.fields import RankFields
+from halocline_engine.distribute.resident.measurements.diagnosing import keep_diagnostics
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.tasks.events import Checkpointed, Event, SnapshotWritten
 
@@ -71,12 +72,17 @@ class CheckpointWriter:
         create_store(path, self._job.kept, self._job.layout.grid, plan.chunks, MARK)
         return str(path)
 
-    def write(self, path: Path, steps_done: int) -> None:
-        """Write the fields as they are now; returns when they are copied."""
+    def write(self, path: Path, steps_done: int, diagnosed: Mapping[str, NDArray[Any]]) -> None:
+        """Write the fields as they are now; returns when they are copied.
+
+        Values that are `diagnosed` go beside them, from rank 0.
+        """
+        measured = {name: values.copy() for name, values in diagnosed.items()}
 
         def finish(seconds: float) -> Event:
             plan = self._job.checkpoints
             assert plan is not None
+            keep_diagnostics(path, measured)
             finish_pass(path, plan.fingerprint, steps_done, digests=True)
             prune(plan.workspace, plan.fingerprint)
             return Checkpointed(steps_done, self._job.steps, seconds)

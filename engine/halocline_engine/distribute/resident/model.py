@@ -18,6 +18,7 @@ from halocline_engine.distribute.blocks.work import BoundProgram
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
 from halocline_engine.distribute.jobs.snapshots import Series
+from halocline_engine.distribute.reductions.running import Diagnosis
 from halocline_engine.distribute.tasks.until import Until
 
 __all__ = ["Checkpoints", "RankJob"]
@@ -47,7 +48,9 @@ class RankJob(BoundProgram):
     steps are made at once, after up to `deepest`. `done` of `steps` steps were made before. What is
     `saved` is written to the sink at the end, or at each place of a `series`. The job ends early
     where `until` says so; `origin` is where the field that it measures was before the first step,
-    if steps were made before. Records of the `forcing` are read from `source`.
+    if steps were made before. Records of the `forcing` are read from `source`. A `diagnosis` is
+    measured between steps, of fields and of variables of the `source`; a run that goes on from a
+    `checkpoint` has its values there.
     """
 
     blocks: tuple[tuple[Block, ...], ...]
@@ -61,7 +64,9 @@ class RankJob(BoundProgram):
     origin: tuple[tuple[str, Source, str], ...] = ()
     series: Series | None = None
     forcing: Forcing = field(default_factory=Forcing)
+    diagnosis: Diagnosis | None = None
     source: Source | None = None
+    checkpoint: str = ""
 
     @property
     def kept(self) -> tuple[FieldUse, ...]:

@@ -166,6 +166,8 @@ def _measured(
     kept += most * _ahead_bytes(demand, samples, steps)
     most_steps = max(steps, deepest)
     deep = [cost_of(layout, one, most_steps, demand.temporaries, arrays).target for one in samples]
+    if demand.diagnosed:
+        kept += most * max(_cells(one.box) for one in samples) * demand.diagnosed
     host, device = (0 if demand.on_device else cost.host) + kept, most * max(deep)
     if supply.device is None:
         host, device = host + device, 0

@@ -112,7 +112,9 @@ class _Run:
             origin=self._origin(found),
             series=results.series,
             forcing=job.forcing,
+            diagnosis=job.diagnosis,
             source=job.source,
+            checkpoint=found.checkpoint,
         )
         return ResidentWork(rank_job)
 

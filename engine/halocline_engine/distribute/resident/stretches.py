@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class Stretches:
 
     Every rank counts the steps; only rank 0 decides. Stretches grow until they take `_LASTING`
     seconds, are whole bundles where they can be, and end where a checkpoint or snapshot is due, and
-    at multiples of `cut`.
+    at multiples of each of `cuts`.
     """
 
     def __init__(
@@ -41,11 +42,11 @@ class Stretches:
         bundle: int,
         schedule: Checkpoints | None,
         store: CheckpointWriter,
-        cut: int | None = None,
+        cuts: Sequence[int | None] = (),
         series: Series | None = None,
     ) -> None:
         self.done = done
-        self._cut, self._series = cut, series
+        self._cuts, self._series = cuts, series
         self._steps, self._bundle = steps, bundle
         self._schedule, self._store = schedule, store
         self._next = bundle
@@ -61,7 +62,7 @@ class Stretches:
         end = min(self.done + self._next, self._steps)
         every = None if self._schedule is None else self._schedule.steps
         of_series = None if self._series is None else self._series.every
-        for multiple in (every, self._cut, of_series):
+        for multiple in (every, *self._cuts, of_series):
             if multiple is not None:
                 end = min(end, (self.done // multiple + 1) * multiple)
         snapshot = self._series is not None and self._series.due(end)

@@ -14,6 +14,7 @@ from halocline_engine.distribute.communicators.base import Communicator, Tell, a
 from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
 from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.fusing import best_bundle
+from halocline_engine.distribute.resident.measurements.diagnosing import Diagnoser
 from halocline_engine.distribute.resident.measuring import Convergence
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.stretches import Stretch, Stretches
@@ -79,22 +80,41 @@ def _load(job: RankJob, fields: RankFields, convergence: Convergence | None) -> 
     return count
 
 
+def _diagnoser(job: RankJob, fields: RankFields, communicator: Communicator) -> Diagnoser | None:
+    """Return what measures the diagnostics of a job, if it has some."""
+    if job.diagnosis is None or job.source is None:
+        return None
+    ranks = (fields.blocks, job.blocks)
+    kept = (job.target, job.checkpoint)
+    return Diagnoser(job.diagnosis, *ranks, communicator, job.source, *kept)
+
+
+def _converged(job: RankJob, change: float, steps_done: int, tell: Tell | None) -> bool:
+    """Return whether a change is so small that the job ends, and tell it."""
+    assert job.until is not None
+    if tell is not None:
+        tell(Measured(steps_done, job.steps, change, job.until.below))
+    return change <= job.until.below
+
+
 def _run(
     job: RankJob, fields: RankFields, communicator: Communicator, tell: Tell, watch: Stopwatch
 ) -> tuple[int, int]:
     """Load, make all steps, and save; return the bytes that were read and written."""
-    until = job.until
+    until, rank = job.until, communicator.rank
     convergence = None if until is None else Convergence(until, fields.blocks, communicator)
     with watch.spending("reading"):
         read = _load(job, fields, convergence)
+        diagnoser = _diagnoser(job, fields, communicator)
     # Kernels that wait for halos begin when there is nothing else that ranks wait for.
     agree(communicator, ("loaded", 0), here=True)
     watch.end_interval()
     began_steps = time.perf_counter()
     with CheckpointWriter(job, fields, communicator, tell) as writer:
         cut = None if until is None else until.check_every
+        cuts = (cut, None if job.diagnosis is None else job.diagnosis.every)
         stretches = Stretches(
-            job.steps, job.done, job.bundle, job.checkpoints, writer, cut, job.series
+            job.steps, job.done, job.bundle, job.checkpoints, writer, cuts, job.series
         )
         number = 0
         while not stretches.complete:
@@ -106,23 +126,25 @@ def _run(
                 fields.advance(stretch.steps, last_alone=due)
             stretches.made(stretch, time.perf_counter() - started)
             watch.end_interval()
-            if communicator.rank == 0:
+            if rank == 0:
                 seconds, halos = time.perf_counter() - began_steps, watch.total.halos
                 tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport, halos))
             if convergence is not None and (due or stretches.complete):
                 convergence.check(stretches.done, number)
-            if convergence is not None and until is not None and due:
+            if convergence is not None and due:
                 change = convergence.change(number)
-                if communicator.rank == 0:
-                    tell(Measured(stretches.done, job.steps, change, until.below))
-                if change <= until.below:
+                if _converged(job, change, stretches.done, tell if rank == 0 else None):
                     stretches.stop()
+            if diagnoser is not None:
+                diagnoser.measure_if_due(stretches.done)
             if stretch.checkpoint:
-                writer.write(Path(stretch.checkpoint), stretches.done)
+                measured = {} if diagnoser is None else diagnoser.values
+                writer.write(Path(stretch.checkpoint), stretches.done, measured)
             if stretch.snapshot and job.series is not None and not stretches.complete:
                 writer.write_snapshot(job.series, stretches.done)
             number += 1
         with watch.spending("writing"):
             written = fields.save(job.sink_at(stretches.done))
+            written += 0 if diagnoser is None else diagnoser.save(job.sink)
         watch.end_interval()
     return read + fields.records.bytes_read, written

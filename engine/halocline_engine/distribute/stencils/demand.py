@@ -25,7 +25,7 @@ class Demand:
     Fields that stay in memory are `copied` meanwhile, where there are snapshots or checkpoints.
     Those that lie `on_device` before and afterwards take nothing of the host. No more than
     `alike` steps read the same records of forcing, and the fields `ahead` are read before they are
-    needed.
+    needed. Diagnostics take so many bytes a cell, `diagnosed`, of the host.
     """
 
     layout: Layout
@@ -44,6 +44,7 @@ class Demand:
     on_device: bool = False
     alike: int | None = None
     ahead: frozenset[str] = frozenset()
+    diagnosed: int = 0
 
     @classmethod
     def of(cls, checked: Checked, *, steps_per_pass: int | None, in_memory: bool) -> Demand:
@@ -60,6 +61,7 @@ class Demand:
             every=request.every,
             alike=forcing.longest(request.steps) if forcing.changes else None,
             ahead=forcing.names if forcing.changes else frozenset(),
+            diagnosed=0 if checked.diagnosis is None else checked.diagnosis.cell_bytes,
         )
 
     @property

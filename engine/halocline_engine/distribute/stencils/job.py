@@ -16,6 +16,7 @@ from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.jobs.shares import StepWork
 from halocline_engine.distribute.jobs.snapshots import Labels
+from halocline_engine.distribute.reductions.running import Diagnosis
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.tasks.until import Until
 
@@ -36,8 +37,9 @@ class Job:
     are known; `target` is where a pipeline computes, if the plan has one; `compressed` is how
     results are stored. Where other processes of this machine write results in memory, `sharing`
     says how. The job ends early where `until` says so. With `every` the results are those after so
-    many steps, and so on. `on_device` says that they stay on the device, as arrays of CuPy. `work`
-    is that of a step. Steps read records of the `forcing`; `labels` are those of results.
+    many steps, and so on. A `diagnosis` adds variables to the result. `on_device` says that results
+    stay on the device, as arrays of CuPy. `work` is that of a step. Steps read records of the
+    `forcing`; `labels` are those of results.
     """
 
     source: Source
@@ -57,6 +59,7 @@ class Job:
     sharing: Sharing = ""
     until: Until | None = None
     every: int | None = None
+    diagnosis: Diagnosis | None = None
     on_device: bool = False
     work: StepWork | None = None
     forcing: Forcing = field(default_factory=Forcing)

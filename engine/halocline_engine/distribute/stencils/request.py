@@ -19,6 +19,7 @@ from halocline_engine.analysis.scalars import given_scalars_of
 from halocline_engine.backends.compiled import Compiled
 from halocline_engine.backends.settled import replanned, with_records, with_scalars
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.datasets.diagnostics import Diagnostic
 from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
 from halocline_engine.datasets.grids.match import Match, Role, match_fields
@@ -37,6 +38,7 @@ from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, Reaches, reaches_of
 from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
 from halocline_engine.distribute.jobs.snapshots import Labels
+from halocline_engine.distribute.reductions.running import Diagnosis, bind_diagnosis
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.memory import Temporaries
 from halocline_engine.distribute.stencils.order import check_sizes
@@ -71,6 +73,7 @@ class Request:
     until: Until | None = None
     every: int | None = None
     time: TimeRequest | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +91,7 @@ class Checked:
     scalars: StepScalars
     clock: Clock | None = None
     forcing: Forcing = Forcing()  # noqa: RUF009 - frozen
+    diagnosis: Diagnosis | None = None
 
     @property
     def labels(self) -> Labels:
@@ -151,7 +155,8 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     has_gathers, varying = bool(program.gathers), scalars.change
     layout = Layout(match.grid, match.uses, lines, reaches, has_gathers, varying, exact)
     check_sizes(layout, request.chunks)
-    return Checked(request, opened, compiled, match, layout, scalars, clock, forcing)
+    diagnosis = _diagnosis(request, opened.dataset, match, Labels(clock))
+    return Checked(request, opened, compiled, match, layout, scalars, clock, forcing, diagnosis)
 
 
 def _clock_and_forcing(
@@ -262,6 +267,7 @@ def fingerprint_of(checked: Checked) -> str:
         request.steps,
         sorted(request.feedback.items()),
     ]
+    parts += [repr(one) for one in request.diagnostics]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -280,6 +286,22 @@ def _check_until(until: Until | None, match: Match) -> None:
             f"The 'field' of argument 'until' must be an output {kind}, got '{until.field}'.",
             hint=f"There is {named}.",
         )
+
+
+def _diagnosis(
+    request: Request, dataset: xr.Dataset, match: Match, labels: Labels
+) -> Diagnosis | None:
+    """Return the diagnostics; raises where their steps would not be those of the result."""
+    if not request.diagnostics:
+        return None
+    others = {"until": request.until, "snapshot_every": request.every}
+    for name, value in others.items():
+        if value is not None:
+            raise ArgumentError(
+                f"Arguments 'diagnostics' and '{name}' cannot be given together yet.",
+                hint=f"Leave '{name}' out, or reduce its result with reduce.",
+            )
+    return bind_diagnosis(request.diagnostics, dataset, match, request.steps, labels)
 
 
 def _check_labels(request: Request, match: Match, dataset: xr.Dataset, clock: Clock | None) -> None:

@@ -56,11 +56,15 @@ __all__ = ["Results", "ResumePoint", "resume_point"]
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where a job goes on: steps that earlier runs made, kept fields after these, snapshots."""
+    """Where a job goes on: steps that earlier runs made, kept fields after these, snapshots.
+
+    `checkpoint` is the store of the pass, "" where there is none.
+    """
 
     steps_done: int = 0
     states: Mapping[str, Source] = field(default_factory=dict[str, Source])
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict[int, Snapshot])
+    checkpoint: str = ""
 
 
 def resume_point(job: Job) -> ResumePoint:
@@ -75,7 +79,7 @@ def resume_point(job: Job) -> ResumePoint:
         return (
             ResumePoint()
             if found is None
-            else ResumePoint(found.steps_done, _passed(job, found.path))
+            else ResumePoint(found.steps_done, _passed(job, found.path), checkpoint=str(found.path))
         )
     there = complete_snapshots(job.workspace, job.fingerprint, job.every, _names(job))
     last = job.every * len(there)
@@ -166,6 +170,11 @@ class Results:
         return None
 
     @property
+    def _diagnosed(self) -> set[str]:
+        diagnosis = self._job.diagnosis
+        return set() if diagnosis is None else {one.name for one in diagnosis.variables}
+
+    @property
     def _kept(self) -> bool:
         """Whether the workspace keeps the snapshots."""
         return self._job.every is not None and self._job.workspace is not None
@@ -194,7 +203,11 @@ class Results:
             return _Place(kept, arrays=kept.arrays)
         if job.output is None:
             make = {"make": new_array} if job.on_device else {}
-            arrays = create_arrays(uses, _grid(job, steps), self._spare, **make)
+            fields = {name: use for name, use in uses.items() if name not in self._diagnosed}
+            arrays = create_arrays(fields, _grid(job, steps), self._spare, **make)
+            # Diagnostics stay on the host.
+            diagnosed = {name: use for name, use in uses.items() if name in self._diagnosed}
+            arrays |= create_arrays(diagnosed, _grid(job, steps))
             return _Place(ArraySink(arrays), arrays=arrays)
         part = self._stack.enter_context(published(job.output))
         _create(job, part, steps)
@@ -228,14 +241,14 @@ def _names(job: Job) -> tuple[str, ...]:
 def _uses(job: Job) -> list[FieldUse]:
     """Return the fields; the results have the dimension of snapshots, where there is one."""
     if job.every is None:
-        return list(job.uses)
+        return [*job.uses, *([] if job.diagnosis is None else job.diagnosis.uses)]
     first = job.labels.dim
     return [replace(u, dims=(first, *u.dims)) if u.result else u for u in job.uses]
 
 
 def _grid(job: Job, steps: int) -> Grid:
     if job.every is None:
-        return job.grid
+        return job.grid if job.diagnosis is None else job.diagnosis.with_dims(job.grid)
     extra, sizes = job.grid.extra, job.grid.extra_sizes
     count = place_of_step(steps, job.every) + 1
     return replace(job.grid, extra=(job.labels.dim, *extra), extra_sizes=(count, *sizes))
@@ -251,6 +264,8 @@ def _create(job: Job, path: Path, steps: int) -> None:
     results = [use for use in job.uses if use.result]
     first = {} if job.every is None else {job.labels.dim: 1}
     chunks = {use.name: {**first, **chunks_for(job.plan, use, RESULT_CHUNK)} for use in results}
+    if job.diagnosis is not None:
+        chunks |= job.diagnosis.chunks
     plain = () if job.compressed else tuple(use.name for use in results)
     frame, grid = _frame(job, steps), _grid(job, steps)
     create_result(path, frame, _uses(job), grid, chunks, job.attributes, plain)

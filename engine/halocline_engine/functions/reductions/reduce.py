@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import xarray as xr
 
 from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET
+from halocline_engine.datasets.diagnostics import diagnostics_of
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
-from halocline_engine.distribute.reductions.asked import diagnostics_of
 from halocline_engine.distribute.reductions.job import check_reductions, reduction_job
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented

@@ -21,7 +21,7 @@ const GROUPS = [
   { title: "Data", names: [] },
   { title: "What is computed", names: [] },
   { title: "Grid", names: ["boundary", "axes", "grid", "positions", "axis", "heights", "dims", "target_dims"] },
-  { title: "Steps", names: ["steps", "feedback", "snapshot_every", "time", "until", "results"] },
+  { title: "Steps", names: ["steps", "feedback", "snapshot_every", "time", "until", "diagnostics", "results"] },
   {
     title: "More about the program",
     names: ["stencil_name", "externals", "dtypes", "literal_precision", "arithmetic"],

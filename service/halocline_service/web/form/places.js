@@ -3,6 +3,7 @@
 /** Words of a problem by the input that they speak of, the most special ones first. */
 const SPEAKING = [
   ["until", /\buntil\b/i],
+  ["diagnostics", /\bdiagnostics?\b/i],
   ["feedback", /\bfeedback\b|\bfed back\b/i],
   ["boundary", /\bboundar(y|ies)\b|\bperiodic\b/i],
   ["axes", /\bax[ie]s\b/i],

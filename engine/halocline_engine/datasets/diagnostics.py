@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import by_name, check_flags, distinct, number, text
+from halocline_engine.arguments import by_name, check_flags, distinct, number, text, whole
 from halocline_engine.datasets.names import check_results
 from halocline_engine.errors import ArgumentError
 
@@ -41,7 +41,8 @@ class Kind(StrEnum):
 class Diagnostic:
     """A reduction of the expression `value` over `dims`, or over all dimensions where it is None.
 
-    `by` is the variable of labels, `bins` are the edges of a histogram.
+    `by` is the variable of labels, `bins` are the edges of a histogram. In a run it is measured
+    after `every` so many steps.
     """
 
     name: str
@@ -52,10 +53,14 @@ class Diagnostic:
     by: str | None = None
     bins: tuple[float, ...] = ()
     skipna: bool = True
+    every: int = 1
 
 
-def diagnostics_of(argument: str, given: object) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of an argument; raises `ArgumentError` or `FieldError`."""
+def diagnostics_of(argument: str, given: object, *, of_run: bool = False) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of an argument; raises `ArgumentError` or `FieldError`.
+
+    Only those `of_run` have 'every', and all have the same.
+    """
     asked = by_name(argument, given, EXAMPLE)
     if not asked:
         raise ArgumentError(
@@ -63,12 +68,21 @@ def diagnostics_of(argument: str, given: object) -> tuple[Diagnostic, ...]:
             hint=f"Write for example {argument}={EXAMPLE}.",
         )
     check_results([*asked], ())
-    return tuple(_diagnostic(f"{argument}['{name}']", name, one) for name, one in asked.items())
+    known = (*Kind, *_OTHERS, *(("every",) if of_run else ()))
+    found = [_diagnostic(f"{argument}['{name}']", name, one, known) for name, one in asked.items()]
+    for one in found:
+        if one.every != found[0].every:
+            raise ArgumentError(
+                f"Argument '{argument}' must have one 'every', got {found[0].every} for"
+                f" '{found[0].name}' and {one.every} for '{one.name}'.",
+                hint="Their results lie along one dimension 'step': give all the smaller one.",
+            )
+    return tuple(found)
 
 
-def _diagnostic(place: str, name: str, given: object) -> Diagnostic:
-    asked = by_name(place, given, "{'mean': 't', 'dims': ['lon']}")
-    known = [*Kind, *_OTHERS]
+def _diagnostic(place: str, name: str, given: object, known: Sequence[str]) -> Diagnostic:
+    told = by_name(place, given, "{'mean': 't', 'dims': ['lon']}")
+    asked = {key: value for key, value in told.items() if value is not None}
     for key in asked:
         if key not in known:
             raise ArgumentError(f"Argument '{place}' has no key '{key}'.", hint=near(key, known))
@@ -90,6 +104,7 @@ def _diagnostic(place: str, name: str, given: object) -> Diagnostic:
         by=_text(place, asked, "by", "the name of a variable of labels"),
         bins=_bins(f"{place}['bins']", asked.get("bins")),
         skipna=_skipna(place, asked.get("skipna", True)),
+        every=whole(f"{place}['every']", asked.get("every", 1), 1),
     )
     _check_fits(place, made)
     return made

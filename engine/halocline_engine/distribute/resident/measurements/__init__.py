@@ -1,0 +1,1 @@
+"""What ranks measure of their fields between steps."""
