@@ -139,7 +139,9 @@ def __getattr__(name: str) -> typing.Any:
 
         return halocline_version()
     if name not in _MODULES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        from halocline_engine.interface.elsewhere import without_attribute
+
+        raise AttributeError(without_attribute(__name__, name, __all__))
     from halocline_engine.interface.installed import for_engine
 
     with for_engine(f"{__name__}.{name}"):

@@ -23,6 +23,7 @@ from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
 from halocline_engine.language.python.sources import (
     ProgramLike,
+    nested_externals,
     program_source,
     with_functions,
     with_place,
@@ -64,7 +65,7 @@ def compile_program(
     source = program_source(program)
     if stencil_name is not None:
         arguments.text("stencil_name", stencil_name, "the name of a function of the text")
-    given = arguments.by_name("externals", externals, "{'ORDER': 2}")
+    given = nested_externals(arguments.by_name("externals", externals, "{'ORDER': 2}"))
     bits = arguments.literal_bits(literal_precision)
     example = "{'real': 'float32'}"
     types, (integer, floating) = arguments.types_by_name("dtypes", dtypes, example, bits)

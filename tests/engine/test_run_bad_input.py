@@ -125,8 +125,7 @@ CASES = {
     ),
     "an axis that is none": Bad(
         AxisError,
-        "Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got 'X'. For example"
-        " axes={'I': 'x', 'J': 'y'}.",
+        "Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got 'X'. Write axes={'I': 'x'}.",
         arguments={"axes": {"X": "x"}},
     ),
     "no levels for vertical neighbours": Bad(

@@ -184,7 +184,9 @@ def __getattr__(name: str) -> object:
         with for_engine(f"{__name__}.{name}"):
             found = getattr(importlib.import_module("halocline_engine"), name)
         return globals().setdefault(name, found)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from halocline_engine.interface.elsewhere import without_attribute
+
+    raise AttributeError(without_attribute(__name__, name, __all__))
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias, cast
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import plain_number
 from halocline_engine.errors import BoundaryError
+from halocline_engine.interface.habits import axis_called, hint_of_rule
+from halocline_engine.ir.types import Axis
 
 __all__ = [
     "OPEN",
@@ -120,25 +122,34 @@ def is_negated(kind: Kind) -> bool:
 
 def check_boundary(
     boundary: Mapping[str, Any],
-    dims: Iterable[str] | None,
+    dims: Mapping[Axis, str] | None,
     fields: Mapping[str, Sequence[str]],
 ) -> None:
     """Refuse what is no boundary, or of a dimension beside `dims`, where these are known.
 
     `fields` are the arguments of the program; see `rules_of`.
     """
-    known = None if dims is None else list(dims)
     for dim, spec in boundary.items():
         rules_of(dim, spec, fields)
-        if known is not None and dim not in known:
-            raise unknown_dimension(dim, known)
+        if dims is not None and dim not in dims.values():
+            raise unknown_dimension(dim, spec, dims)
 
 
-def unknown_dimension(dim: str, known: Iterable[str]) -> BoundaryError:
-    """Return the error of a boundary for what is no dimension of the fields."""
+def unknown_dimension(
+    dim: str, spec: Any, dims: Mapping[Axis, str], others: Iterable[str] = ()
+) -> BoundaryError:
+    """Return the error of a boundary for what is no dimension of the fields.
+
+    It may be an axis of xgcm, or one of the program. Fields may have `others` beside `dims`.
+    """
+    axis = axis_called(dim)
+    meant = dims.get(Axis(axis)) if axis else None
+    hint = near(dim, {*dims.values(), *others})
+    if meant:
+        hint = f"'{dim}' is the dimension '{meant}': boundary={{'{meant}': {spec!r}}}."
     return BoundaryError(
         f"A boundary was given for '{dim}', which is not a dimension of the program's fields.",
-        hint=near(dim, known),
+        hint=hint,
     )
 
 
@@ -188,7 +199,7 @@ def _sides(dim: str, spec: Any, whose: str = "") -> tuple[Side, Side]:
                 f"The boundary of '{dim}'{whose} must have 'low' and 'high', got '{wrong[0]}'.",
                 hint=_EXAMPLE,
             )
-        low, high = (_side(dim, ends.get(end, "none"), whose) for end in ("low", "high"))
+        low, high = (_side(dim, ends.get(end, "none"), whose, end) for end in ("low", "high"))
     else:
         low = high = _side(dim, spec, whose)
     if (low.kind is Kind.PERIODIC) != (high.kind is Kind.PERIODIC):
@@ -200,7 +211,7 @@ def _sides(dim: str, spec: Any, whose: str = "") -> tuple[Side, Side]:
     return low, high
 
 
-def _side(dim: str, spec: Any, whose: str) -> Side:
+def _side(dim: str, spec: Any, whose: str, end: str = "") -> Side:
     if isinstance(spec, str) and spec in _WORDS:
         return Side(Kind(spec))
     if isinstance(spec, Mapping):
@@ -212,5 +223,5 @@ def _side(dim: str, spec: Any, whose: str) -> Side:
     raise BoundaryError(
         f"The boundary of '{dim}'{whose} must be one of {words} or {{'constant': number}}, got"
         f" {spec!r}.",
-        hint=_EXAMPLE,
+        hint=(not whose and hint_of_rule(dim, spec, end)) or _EXAMPLE,
     )

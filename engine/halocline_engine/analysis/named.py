@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from halocline_engine.errors import ArgumentError, AxisError
+from halocline_engine.interface.habits import hint_of_axes
 from halocline_engine.ir.nodes import Field, Program, Scalar
 from halocline_engine.ir.types import Axis
 
@@ -53,7 +54,7 @@ def check_axes(axes: Mapping[str, str | None]) -> None:
         if key not in tuple(Axis):
             raise AxisError(
                 f"Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got '{key}'.",
-                hint="For example axes={'I': 'x', 'J': 'y'}.",
+                hint=hint_of_axes(axes),
             )
         if dim is None:
             continue
@@ -65,10 +66,12 @@ def check_axes(axes: Mapping[str, str | None]) -> None:
         seen.append(dim)
 
 
-def dims_given(program: Program, axes: Mapping[str, str | None]) -> list[str] | None:
+def dims_given(program: Program, axes: Mapping[str, str | None]) -> dict[Axis, str] | None:
     """Return the dimensions of a program's axes, or None where some are found in the dataset."""
     used = {axis.value for field in used_fields(program) for axis in field.axes}
-    return [dim for dim in axes.values() if dim] if used <= set(axes) else None
+    if not used <= set(axes):
+        return None
+    return {Axis(axis): dim for axis, dim in axes.items() if dim}
 
 
 def check_fields(program: Program, fields: Iterable[str]) -> None:

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
 from halocline_engine.datasets.dask_blocks import load_region
+from halocline_engine.datasets.packing import hint_of_conversion, packing_of
 from halocline_engine.errors import FieldError
 
 __all__ = [
     "check_distinct",
+    "check_unpacked",
     "is_distinct",
     "named_variable",
     "real_values",
@@ -78,6 +80,16 @@ def values_of(array: xr.DataArray) -> NDArray[Any]:
     return load_region(str(array.name), data, (slice(None),) * array.ndim)
 
 
+def check_unpacked(array: xr.DataArray) -> None:
+    """Raise `FieldError` for integers that stand for other numbers by their attributes."""
+    if packing_of(array):
+        raise FieldError(
+            f"Variable '{array.name}' must hold the numbers themselves, got packed values of the"
+            f" type '{array.dtype}'.",
+            hint=hint_of_conversion(array),
+        )
+
+
 def real_values(array: xr.DataArray) -> NDArray[np.float64]:
     """Return the values of a variable as doubles; raises `FieldError` unless they are numbers."""
     if array.dtype.kind not in "iuf":
@@ -86,6 +98,7 @@ def real_values(array: xr.DataArray) -> NDArray[np.float64]:
             f"Variable '{array.name}' must hold real numbers, got the type '{array.dtype}'.",
             hint=hint or "Convert it with astype('float64').",
         )
+    check_unpacked(array)
     return np.asarray(values_of(array), np.float64)
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 from halocline_engine.arguments import text
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.names import result_name
+from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.variables import named_variable, stored_chunks
 from halocline_engine.distribute.products.job import ProductRequest, check_chunks, run_product
@@ -146,7 +147,7 @@ def _type(array: xr.DataArray) -> np.dtype[Any]:
         raise FieldError(
             f"Variable '{array.name}' has values of type '{array.dtype}'; a product needs"
             " 'float32' or 'float64'.",
-            hint="Convert it with astype.",
+            hint=hint_of_conversion(array),
         )
     return np.dtype(array.dtype.name)
 

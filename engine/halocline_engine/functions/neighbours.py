@@ -16,6 +16,7 @@ from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.mesh import Mesh, Points
 from halocline_engine.datasets.formats.mesh_reader import read_mesh
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
+from halocline_engine.datasets.packing import hint_of_conversion, hint_of_packed
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.variables import is_distinct, variable_of
@@ -302,13 +303,16 @@ def _chosen(opened: Opened, home: _Home, variables: Sequence[str] | None) -> dic
                 f"Variable '{name}' does not lie on the mesh: expected float32 or float64 with one"
                 f" dimension of {count} points, got '{array.dtype}' with {dict(array.sizes)}"
                 f"{elsewhere}.",
-                hint="Name the dimension with dim=, or the location of the values.",
+                hint=hint_of_conversion(
+                    array, "Name the dimension with dim=, or the location of the values."
+                ),
             )
     if not found:
         raise FieldError(
             f"The dataset has no variable of type float32 or float64 on the {count} points of the"
             " mesh.",
-            hint="Values on nodes need location='node'.",
+            hint=hint_of_packed(opened.dataset.data_vars.values())
+            or "Values on nodes need location='node'.",
         )
     return found
 

@@ -16,6 +16,7 @@ from halocline_engine.datasets.formats.centres import coordinates_in, order_of
 from halocline_engine.datasets.formats.weights import Weights, read_weights
 from halocline_engine.datasets.grids.horizontal import horizontal_dims
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
+from halocline_engine.datasets.packing import hint_of_conversion, hint_of_packed
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.jobs.outputs import open_beside
@@ -178,15 +179,16 @@ def _chosen(
                 f"Variable '{name}' cannot be regridded: expected float32 or float64 on a grid of"
                 f" {_by(weights.source.shape)} cells, got '{array.dtype}' with the dimensions"
                 f" {dict(array.sizes)}.",
-                hint="Name the dimensions of the grid with dims=.",
+                hint=hint_of_conversion(array, "Name the dimensions of the grid with dims=."),
             )
     if not found:
         raise FieldError(
             "The dataset has no variable of type float32 or float64 on a grid of"
             f" {_by(weights.source.shape)} cells, for which the weights were made; its dimensions"
             f" are {dict(dataset.sizes)}.",
-            hint="Make weights for the grid of the dataset, whose sizes stand in 'src_grid_dims',"
-            " the fastest one first; or name its dimensions with dims=.",
+            hint=hint_of_packed(dataset.data_vars.values())
+            or "Make weights for the grid of the dataset, whose sizes stand in 'src_grid_dims', the"
+            " fastest one first; or name its dimensions with dims=.",
         )
     return found
 

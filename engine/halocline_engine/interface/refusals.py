@@ -10,19 +10,11 @@ from typing import Any
 
 from halocline_engine.errors import ArgumentError
 from halocline_engine.interface.absent import in_a_service, in_the_library, shown
+from halocline_engine.interface.habits import RULES, WEIGHTS, hint_of_argument, hint_of_rule
 from halocline_engine.interface.renames import RENAMED, with_new_names
 
 __all__ = ["nearest", "refusal", "refuse_missing", "renamed_to", "unknown"]
 
-_RULES = (
-    "periodic",
-    "edge",
-    "reflect",
-    "symmetric",
-    "antisymmetric",
-    "extrapolate",
-    "none",
-)
 _FROM_SELF = ("self", "cls")
 
 
@@ -68,7 +60,7 @@ def unknown(
     for new, translated in _renamed(function, name, value).items():
         return ArgumentError(
             f"{called} has no argument '{name}': it was renamed to '{new}'.",
-            hint=f"Write {new}={shown(translated)}.",
+            hint=f"Write {new}={shown(translated)}{_or_job(known, new, value)}.",
         )
     if name == "dataset" and "client" in known:
         hint = "Leave it out: it is the dataset that '.halocline' belongs to."
@@ -83,16 +75,27 @@ def unknown(
     )
 
 
+def _or_job(known: Sequence[str], new: str, value: Any) -> str:
+    """Return the end of a hint where the name of a job may be meant, and not of a stencil."""
+    is_either = new == "stencil_name" and "job_name" in known
+    return f", or job_name={shown(value)} for the name of the job" if is_either else ""
+
+
 def _way_out(known: Sequence[str], name: str, value: Any, args: Sequence[Any]) -> str:
     is_number = isinstance(value, bool | int | float) or getattr(value, "ndim", None) == 0
     of_program = bool(args) and _is_parameter(args[0], name)
     close = nearest(name, known)
+    dims = [str(dim) for each in args for dim in getattr(each, "dims", ())]
+    if not of_program and (hint := hint_of_argument(name, value, known, dims)):
+        return hint
     if close and not of_program:
         return f"Did you mean '{close}'?"
     if "scalars" in known and is_number:
         return f"Scalars of the program are given by name: scalars={{'{name}': {shown(value)}}}."
-    if "boundary" in known and isinstance(value, str) and value in _RULES:
-        return f"Boundaries are given by dimension: boundary={{'{name}': '{value}'}}."
+    is_rule = isinstance(value, str) and (name in dims or value in RULES)
+    if "boundary" in known and is_rule and hint_of_rule(name, value):
+        written = hint_of_rule(name, value).removeprefix("Write ")
+        return f"Boundaries are given by dimension: {written}"
     if "fields" in known and of_program and isinstance(value, str):
         return f"Variables are given by field: fields={{'{name}': {shown(value)}}}."
     if of_program:
@@ -138,10 +141,13 @@ def _too_many(
     count: int,
 ) -> ArgumentError:
     by_name = next((name for name in parameters if name not in positional), None)
+    hint = f"Give the others by name, such as {by_name}=..." if by_name else ""
+    if "weights" in positional:
+        hint = WEIGHTS
     taken = f"{len(positional)} ({', '.join(positional)})" if positional else "none"
     return ArgumentError(
         f"{_called(function)} got {count} arguments by position, but takes {taken}.",
-        hint=f"Give the others by name, such as {by_name}=..." if by_name else "Leave some out.",
+        hint=hint or "Leave some out.",
     )
 
 

@@ -60,7 +60,7 @@ def locate(error: _Fault, text: str) -> _Fault:
 
 
 def excerpt(text: str, place: Place) -> str:
-    """Return the line at a place with a caret under the column, or "" where there is no such line.
+    """Return the line at a place with a caret under the column, or "" for a line without text.
 
     Of a long line only the part around the column is shown; what cannot be printed becomes "?".
     """
@@ -68,6 +68,8 @@ def excerpt(text: str, place: Place) -> str:
     if not 1 <= place.line <= len(lines):
         return ""
     line = lines[place.line - 1].expandtabs(1)
+    if not line.strip():
+        return ""
     column = min(max(place.column, 1), len(line) + 1)
     first = max(0, column - 1 - _WIDTH * 3 // 4) if len(line) > _WIDTH else 0
     shown = "".join(c if c.isprintable() else "?" for c in line[first : first + _WIDTH])

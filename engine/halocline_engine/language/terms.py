@@ -33,6 +33,8 @@ _OTHER_OPERATORS: Mapping[type[ast.operator], tuple[str, str]] = {
     ast.RShift: (">>", "Write 'floor(a / b)' with a power of two."),
 }
 
+#: Characters of an expression that a hint repeats.
+_LONGEST_VALUE = 40
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 COMPARISONS: Mapping[type[ast.cmpop], str] = {
@@ -217,10 +219,7 @@ class Reader:
                 "Write 'a < b and b < c'.",
             )
         kind = type(node.ops[0])
-        if kind not in COMPARISONS:
-            message = f"The operator '{_OTHERCOMPARISONS[kind]}' is not part of the language."
-            hint = "Compare with '==', '!=', '<', '<=', '>' or '>='."
-            raise fault(SyntaxRuleError, place, "operators", message, hint)
+        _check_comparison(node, place, is_static=self.is_static)
         left, right = self.term(node.left), self.term(node.comparators[0])
         return syntax.Infix(COMPARISONS[kind], left, right, place)
 
@@ -295,3 +294,38 @@ def _at(node: ast.Call, base: ast.expr, reader: Reader) -> syntax.At:
     items = data.elts if isinstance(data, ast.List | ast.Tuple) else [data] if data else []
     indices = tuple(reader.term(item) for item in items)
     return syntax.At(reader.term(base), reader.term(level), indices, place)
+
+
+def _check_comparison(node: ast.Compare, place: Place, *, is_static: bool) -> None:
+    kind, missing = type(node.ops[0]), _test_of_missing(node)
+    if kind not in COMPARISONS:
+        message = f"The operator '{_OTHERCOMPARISONS[kind]}' is not part of the language."
+        hint = missing or "Compare with '==', '!=', '<', '<=', '>' or '>='."
+        raise fault(SyntaxRuleError, place, "operators", message, hint)
+    if missing and not is_static:
+        message = "A comparison does not find missing values, as NaN is equal to no number."
+        raise fault(SyntaxRuleError, place, "comparisons", message, missing)
+
+
+def _test_of_missing(node: ast.Compare) -> str:
+    """Return how a comparison with NaN or None is written, or "" for any other one."""
+    sides = (node.left, node.comparators[0])
+    missing = [_is_missing(side) for side in sides]
+    if missing not in ([True, False], [False, True]):
+        return ""
+    value = ast.unparse(sides[missing.index(False)])
+    negated = "not " * isinstance(node.ops[0], ast.NotEq | ast.IsNot)
+    return f"Write '{negated}isnan({value if len(value) <= _LONGEST_VALUE else 'x'})'."
+
+
+def _is_missing(node: ast.expr) -> bool:
+    """Whether an expression is None or NaN, as Python and NumPy write it."""
+    match node:
+        case ast.Constant(value=None):
+            return True
+        case ast.Attribute(value=ast.Name(), attr="nan" | "NaN" | "NAN") | ast.Name(id="nan"):
+            return True
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))]):
+            return text.lower() == "nan"
+        case _:
+            return False

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from halocline_engine.interface.absent import in_a_request
+from halocline_engine.interface.habits import hint_of_argument, hint_of_axes, hint_of_rule
 
 __all__ = ["Told", "plain", "shown", "told"]
 
@@ -162,12 +163,27 @@ def _sentence(
     if first.of_name:
         within = _subject(first.place[:-1], what.lower())
         subject = f"The name {shown(first.place[-1])} in {within}"
-        return Told(first.place, f"{subject} must {expected}.", _description(schema, first.place))
+        hint = _of_others(first.place[:-1], given) or _description(schema, first.place)
+        return Told(first.place, f"{subject} must {expected}.", hint)
     return Told(
         first.place,
         f"{subject} must {expected}, got {_got(kind, first.error['input'])}.",
-        _description(schema, first.place),
+        _of_others(first.place, given) or _description(schema, first.place),
     )
+
+
+def _of_others(place: _Path, given: object) -> str:
+    """Return how a rule or axes are written that have the form of another package, or ""."""
+    value = _at(place, given)
+    match place:
+        case (*_, "boundary", str(dim)):
+            return hint_of_rule(dim, value)
+        case (*_, "boundary", str(dim), str(end)) if end in ("low", "high"):
+            return hint_of_rule(dim, value, end)
+        case (*_, "axes") if isinstance(value, Mapping):
+            return hint_of_axes(cast("Mapping[str, object]", value))
+        case _:
+            return ""
 
 
 def _subject(place: _Path, what: str) -> str:
@@ -210,14 +226,21 @@ def _unknown(place: _Path, given: object, what: str, schema: Mapping[str, Any]) 
     sets = [names for names in sets if names]
     known = [known for names in sets for known in names]
     if name not in known:
-        hint = in_a_request(name) or _meant(name, known)
+        value = _at(place, given)
+        hint = in_a_request(name) or hint_of_argument(name, value, known) or _meant(name, known)
         return Told(place, f"{_subject(place, what)} is unknown.", hint)
-    value: Any = given
-    for part in outer:
-        value = value[part]
+    value = _at(outer, given)
     taken = ", or ".join(_named(names) for names in sets)
     got = _named(list(value))
     return Told(outer, f"{_subject(outer, what)} takes {taken}, but got {got}.", "Leave one out.")
+
+
+def _at(place: _Path, given: object) -> Any:
+    """Return the value at a place in what was sent."""
+    value: Any = given
+    for part in place:
+        value = value[part]
+    return value
 
 
 def _named(names: Sequence[str]) -> str:

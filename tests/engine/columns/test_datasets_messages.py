@@ -195,7 +195,10 @@ _GIVE = (
     " the faces: heights='z_face'."
 )
 BAD_GRIDS = (
-    (no_vertical, "No vertical dimension was found among 'rows', 't', 'x'." + _SAY),
+    (
+        no_vertical,
+        "No vertical dimension was found among 'rows', 't', 'x'." + _SAY.replace("'z", "'rows"),
+    ),
     (
         bad_topology,
         "The attribute 'vertical_dimensions' of 'grid' names no dimensions, got 'zz: z_f (padding:"

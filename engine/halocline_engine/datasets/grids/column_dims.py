@@ -105,12 +105,14 @@ def _found(
             faces = [dim for dim in faces if min(shifts_of(dataset, dim)) < 0.0] or faces
     if not centres and not faces:
         raise AxisError(
-            f"No vertical dimension was found among {_listed(sorted(used))}.", hint=_HINT
+            f"No vertical dimension was found among {_listed(sorted(used))}.",
+            hint=_choice_of(sorted(used)),
         )
     for candidates in (centres, faces):
         if len(candidates) > 1:
             raise AxisError(
-                f"The vertical dimension could be any of {_listed(candidates)}.", hint=_HINT
+                f"The vertical dimension could be any of {_listed(candidates)}.",
+                hint=_choice_of(candidates),
             )
     if centres and not faces and centres[0] not in _by_attributes(dataset):
         return _with_twin(dataset, centres[0])
@@ -182,6 +184,11 @@ def _by_attributes(dataset: xr.Dataset) -> set[str]:
 def _narrowed(dims: Sequence[str], used: Collection[str]) -> list[str]:
     """Return those that the program uses, or all where it uses none."""
     return [dim for dim in dims if dim in used] or list(dims)
+
+
+def _choice_of(dims: Sequence[str]) -> str:
+    """Return how a caller says which of several dimensions is vertical."""
+    return _HINT.replace("'z", f"'{dims[0]}") if dims else _HINT
 
 
 def _listed(dims: Sequence[str]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 
+from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.nodes import Field
 from halocline_engine.ir.types import DType
@@ -11,13 +13,14 @@ from halocline_engine.ir.types import DType
 __all__ = ["check_dtype"]
 
 
-def check_dtype(field: Field, variable: str, dtype: np.dtype[np.generic]) -> None:
+def check_dtype(field: Field, variable: xr.DataArray) -> None:
     """Raise `FieldError` where a variable has another type than its field."""
-    got = dtype.newbyteorder("=").name
+    got = variable.dtype.newbyteorder("=").name
     if got != field.dtype.value:
         raise FieldError(
-            f"Field '{field.name}' is {field.dtype.value}, but variable '{variable}' is {got}.",
-            hint=_as_type(field.dtype, dtype),
+            f"Field '{field.name}' is {field.dtype.value}, but variable '{variable.name}' is"
+            f" {got}.",
+            hint=hint_of_conversion(variable, _as_type(field.dtype, variable.dtype)),
         )
 
 

@@ -166,7 +166,7 @@ def match_fields(
     sources = [variables[name] for name, role in roles.items() if _from_dataset(role)]
     for field in used:
         if _from_dataset(roles[field.name]):
-            check_dtype(field, variables[field.name], dataset[variables[field.name]].dtype)
+            check_dtype(field, dataset[variables[field.name]])
     if not sources:
         raise FieldError(
             "Expected at least one field that is a variable of the dataset, got none.",

@@ -30,7 +30,7 @@ from halocline_engine.datasets.grids.column_dims import ColumnDims, find_column_
 from halocline_engine.datasets.grids.column_grid import ColumnGrid, column_grid
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
-from halocline_engine.datasets.variables import check_distinct, stored_chunks
+from halocline_engine.datasets.variables import check_distinct, check_unpacked, stored_chunks
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.columns.work import ColumnInput, ColumnOutput, ColumnWork
 from halocline_engine.distribute.executors.base import Pool
@@ -40,6 +40,7 @@ from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.stencils.request import temporaries_of
 from halocline_engine.distribute.tasks.options import Options, check_compiled
 from halocline_engine.errors import ArgumentError, FieldError, ProgramError
+from halocline_engine.ir.columns.calls import check_operators
 from halocline_engine.ir.columns.check import Known, check_columns
 from halocline_engine.ir.columns.lower import lower_columns
 from halocline_engine.ir.columns.matrix import lower_matrix
@@ -111,6 +112,7 @@ def check_column(request: ColumnRequest, opened: Opened) -> CheckedColumn:
     Raises a `ProgramError` for the text, or a `RequestError`, before anything is written.
     """
     dataset, syntax = opened.dataset, parse_columns(request.text)
+    check_operators(syntax)
     check_fields(syntax, request.fields)
     chosen = _chosen(request, dataset, syntax)
     used = {str(dim) for name in chosen.values() for dim in dataset[name].dims}
@@ -200,12 +202,14 @@ def _is_periodic(boundary: Mapping[str, Any]) -> bool:
 
 
 def _dtype(dataset: xr.Dataset, variable: str) -> DType:
-    name = dataset[variable].dtype.newbyteorder("=").name
+    array = dataset[variable]
+    name = array.dtype.newbyteorder("=").name
     if name not in _TYPES:
         raise FieldError(
             f"Variable '{variable}' is {name}, expected one of {', '.join(_TYPES)}.",
             hint="Convert it with astype.",
         )
+    check_unpacked(array)
     return DType(name)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.datasets.stores.device import BroughtToDevice
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
@@ -211,7 +212,7 @@ def check_solve(request: SolveRequest, opened: Opened, factors: Opened) -> Check
             raise FieldError(
                 f"Variable '{band.name}' (rhs) must be {held.dtype.name}, as the factors are, got"
                 f" {array.dtype.name}.",
-                hint="Convert it with astype.",
+                hint=hint_of_conversion(array),
             )
     sizes = {d: int(opened.dataset.sizes[d]) for band in found for d in band.dims}
     periodic = bool(held.attrs["solve_periodic"])

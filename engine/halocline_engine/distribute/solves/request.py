@@ -13,6 +13,7 @@ import numpy as np
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import text
 from halocline_engine.datasets.formats.ragged import Ragged, ragged_of
+from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source, array_in
 from halocline_engine.datasets.variables import stored_chunks, variable_of
@@ -457,11 +458,17 @@ def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Ban
                 f" {whole} '{arguments[last]}' does not have.",
                 hint=f"It has {_names(tuple(str(d) for d in rhs.dims))}.",
             )
-        if array.dtype.name not in _KINDS or array.dtype.name != rhs.dtype.name:
+        if rhs.dtype.name not in _KINDS:
+            raise FieldError(
+                f"Variable '{arguments[last]}' ({last}) must be float32 or float64, got"
+                f" {rhs.dtype.name}.",
+                hint=hint_of_conversion(rhs),
+            )
+        if array.dtype.name != rhs.dtype.name:
             raise FieldError(
                 f"Variable '{variable}' ({name}) must be float32 or float64, as"
                 f" '{arguments[last]}' is ({rhs.dtype.name}), got {array.dtype.name}.",
-                hint="Convert it with astype.",
+                hint=hint_of_conversion(array),
             )
     return [Band(arguments[n], tuple(str(d) for d in a.dims)) for n, a in arrays.items()]
 

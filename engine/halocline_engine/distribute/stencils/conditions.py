@@ -22,6 +22,7 @@ from halocline_engine.distribute.grid.boundary import Line, Lines, Reach, domain
 from halocline_engine.distribute.grid.geometry import Reaches
 from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.errors import BoundaryError
+from halocline_engine.ir.types import Axis
 
 __all__ = ["lines_of"]
 
@@ -72,7 +73,8 @@ def _rules(dim: str, spec: Any, grid: Grid, fields: Mapping[str, Sequence[str]])
             hint=f"The axes are {_known(grid)}. If '{dim}' is one, say which with axes={{...}}.",
         )
     if grid.axis_of(dim) is None:
-        raise unknown_dimension(dim, _dims(grid))
+        dims = {axis: name for axis, name in zip(Axis, grid.dims, strict=True) if name is not None}
+        raise unknown_dimension(dim, spec, dims, _dims(grid))
     return rules_of(dim, spec, fields)
 
 

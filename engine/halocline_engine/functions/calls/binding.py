@@ -22,6 +22,7 @@ from halocline_engine.arguments import plain_number
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Components, Field, Lookup, Program, Table
@@ -139,9 +140,10 @@ def _array(field: Field, value: object, target: str) -> Array:
             hint="Copy it with cupy.asnumpy(...), or make the stencil with target='cuda'.",
         )
     if not (on_device or isinstance(value, np.ndarray)):
+        hint = "For xarray objects pass '.values', or use halocline_engine.run."
         raise FieldError(
             f"Field '{field.name}' must be a NumPy array, but is a '{type(value).__name__}'.",
-            hint="For xarray objects pass '.values', or use halocline_engine.run.",
+            hint=hint_of_conversion(value, hint),
         )
     if isinstance(value, np.ma.MaskedArray):
         raise FieldError(

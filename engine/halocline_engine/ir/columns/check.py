@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.columns.calls import SIDES, listed, operator_of
+from halocline_engine.ir.columns.calls import SIDES, listed, operator_of, unknown_function
 from halocline_engine.ir.columns.folds import FOLDS, Folds
 from halocline_engine.ir.columns.nodes import (
     Columns,
@@ -221,10 +221,7 @@ class _Checker:
             raise fault(SyntaxRuleError, place, "columns", message, _usage(name))
         expected = 2 if name == "mod" else FUNCTIONS.get(name)
         if expected is None:
-            message = f"'{name}' is neither a function nor an operator."
-            hint = nearest(name, [*FUNCTIONS, *FOLDS, *OPERATORS, "mod"])
-            hint = hint or "Functions are those of the stencil language, such as 'exp' and 'max'."
-            raise fault(NameRuleError, place, "names", message, hint)
+            raise unknown_function(node)
         if len(node.arguments) != expected or node.options:
             count = "one argument" if expected == 1 else "two arguments"
             message = f"The function '{name}' takes {count} and no options."

@@ -9,21 +9,31 @@ called `function.n.local`, which no text can spell; `n` counts calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
-from halocline_engine.ir.functions import FUNCTIONS
-from halocline_engine.ir.lower.naming.elsewhere import hint_of_attribute, hint_of_call
-from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold
+from halocline_engine.ir.lower.calls import (
+    check_demand,
+    check_one_result,
+    check_targets,
+    condition_of,
+    count_of,
+    function_of,
+    is_of_module,
+)
+from halocline_engine.ir.lower.naming.elsewhere import (
+    hint_of_attribute,
+    hint_of_indices,
+)
+from halocline_engine.ir.lower.naming.fold import Value, fold
 from halocline_engine.ir.lower.naming.members import Level
-from halocline_engine.ir.lower.naming.names import Names, literal, nearest, starred
+from halocline_engine.ir.lower.naming.names import Names, literal, nearest
 from halocline_engine.ir.lower.naming.scope import (
     AXES,
     CONSTANTS,
-    REDUCTIONS,
     Scope,
     assigned,
     augmented,
@@ -32,7 +42,7 @@ from halocline_engine.ir.lower.naming.scope import (
 )
 from halocline_engine.ir.lower.regions import inside
 from halocline_engine.language.limits import Limits
-from halocline_engine.language.source import Place, fault, no_return
+from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
     Argument,
@@ -61,8 +71,6 @@ from halocline_engine.language.syntax import (
 
 __all__ = ["Inliner"]
 
-_BUILTINS = frozenset({*FUNCTIONS, "mod", *CASTS, *REDUCTIONS})
-
 
 class Inliner:
     """Inlines the calls of one stencil; it counts them, and what they become."""
@@ -75,6 +83,7 @@ class Inliner:
         self._terms = 0
         self._depth = 0
         self._dead = False
+        self.not_passed: dict[str, Place] = {}
 
     def body(self, steps: Iterable[Step], scope: Scope) -> tuple[Step, ...]:
         """Return statements with all calls inlined, in order."""
@@ -96,7 +105,7 @@ class Inliner:
 
     def holds(self, conditions: Iterable[Condition], scope: Scope) -> bool:
         """Say whether all calls of `__INLINED` are what they must be."""
-        return all(bool(self._fold(_condition(call), scope)) is want for call, want in conditions)
+        return all(bool(self._fold(condition_of(call), scope)) is want for call, want in conditions)
 
     def _step(self, step: Step, scope: Scope, out: list[Step]) -> None:
         match step:
@@ -105,7 +114,7 @@ class Inliner:
             case Demand() if self._dead:
                 pass
             case Demand():
-                _check(step, scope.trail, partial(self._fold, scope=scope))
+                check_demand(step, scope.trail, partial(self._fold, scope=scope))
             case Branch(Apply("__INLINED") as call):
                 self._inlined(step, call, scope, out)
             case Branch(condition, then, otherwise, place):
@@ -153,7 +162,12 @@ class Inliner:
         if step.operator:
             value = Infix(step.operator, step.targets[0], value, step.place)
         elif len(step.values) == 1 and isinstance(value, Apply):
-            function = self._function(value, scope)
+            if is_of_module(value, self._names, scope):
+                number = self._without_function(value, scope, out)
+                for target in targets:
+                    self._append(Store((target,), (number,), step.place), out)
+                return
+            function = function_of(value, self._names, scope)
             if function is not None:
                 self._assign_call(step, targets, function, scope, out)
                 return
@@ -176,13 +190,7 @@ class Inliner:
     ) -> None:
         call = step.values[0]
         assert isinstance(call, Apply)
-        if len(function.results) != len(targets):
-            message = (
-                f"The function '{function.name}' returns {_count(len(function.results), 'value')}, "
-                f"but is assigned to {_count(len(targets), 'target')}."
-            )
-            hint = "Write as many targets as the function returns values."
-            raise fault(SyntaxRuleError, call.place, "functions", message, hint)
+        check_targets(call, function, len(targets))
         inner = self._enter(call, function, scope, out)
         for target, result in zip(targets, function.results, strict=True):
             value = self._term(result, inner, out)
@@ -198,7 +206,7 @@ class Inliner:
                     message = "A function cannot change its arguments, only its own temporaries."
                     hint = "Return the value, and assign it where the function is called."
                     raise fault(SyntaxRuleError, place, "functions", message, hint)
-                shifts = tuple(self._term(index, scope, out) for index in indices)
+                shifts = self._shifts(base, indices, scope, out)
                 return Subscript(self._target(base, scope, out), shifts, place)
             case _:
                 message = "Only a field or a temporary can be assigned to."
@@ -218,7 +226,7 @@ class Inliner:
             case Prefix() | Infix() | Choice():
                 return with_operands(term, lambda part: self._term(part, scope, out))
             case Subscript(base, indices, place):
-                shifts = tuple(self._term(index, scope, out) for index in indices)
+                shifts = self._shifts(base, indices, scope, out)
                 return Subscript(self._term(base, scope, out), shifts, place)
             case Pack(items, place):
                 return Pack(tuple(self._term(item, scope, None) for item in items), place)
@@ -229,6 +237,15 @@ class Inliner:
                 return At(parts[0], parts[1], tuple(parts[2:]), place)
             case _:
                 assert_never(term)
+
+    def _shifts(
+        self, base: Term, indices: Iterable[Term], scope: Scope, out: list[Step] | None
+    ) -> tuple[Term, ...]:
+        try:
+            return tuple(self._term(index, scope, out) for index in indices)
+        except NameRuleError as error:
+            error.hint = hint_of_indices(base, indices) or error.hint
+            raise
 
     def _name(self, term: Name, scope: Scope) -> Term:
         name, place = term.name, term.place
@@ -248,12 +265,16 @@ class Inliner:
             return Name(AXES[name], place)
         if name in CONSTANTS:
             return term
+        if self._names.is_of_module(name):
+            return self._without_module(name, place)
         known = [*scope.renames, *scope.imports]
         otherwise = "Assign it first, define it, or make it a parameter."
         raise self._names.unknown(name, place, known, otherwise)
 
     def _apply(self, call: Apply, scope: Scope, out: list[Step] | None) -> Term:
-        function = self._function(call, scope)
+        if is_of_module(call, self._names, scope):
+            return self._without_function(call, scope, out)
+        function = function_of(call, self._names, scope)
         if function is None:
             arguments = tuple(self._term(argument, scope, out) for argument in call.arguments)
             return Apply(call.function, arguments, (), call.place)
@@ -261,13 +282,7 @@ class Inliner:
             message = f"The function '{function.name}' cannot be called here."
             hint = "Assign its result to a temporary before, and use that."
             raise fault(SyntaxRuleError, call.place, "calls", message, hint)
-        if len(function.results) != 1:
-            message = (
-                f"The function '{function.name}' returns {len(function.results)} values, but an "
-                "expression needs one."
-            )
-            hint = "Assign its results to temporaries before: 'a, b = function(...)'."
-            raise fault(SyntaxRuleError, call.place, "functions", message, hint)
+        check_one_result(call, function)
         inner = self._enter(call, function, scope, out)
         value = self._term(function.results[0], inner, out)
         if isinstance(value, Name) and value.name.startswith(inner.prefix):
@@ -276,33 +291,21 @@ class Inliner:
         self._append(Store((result,), (value,), call.place), out)
         return result
 
-    def _function(self, call: Apply, scope: Scope) -> Function | None:
-        """Return the function of the text that is called, or None for one of the language."""
-        name, place = call.function, call.place
-        if name.split(".")[0] in scope.renames and name not in _BUILTINS:
-            message = f"'{name}' is not a function."
-            hint = hint_of_call(name, of_field=True)
-            hint = hint or "Write '[...]' for an offset, '*' for a product."
-            raise fault(SyntaxRuleError, place, "calls", message, hint)
-        function = self._names.function(name, scope.imports, place)
-        if function is not None:
-            if function.name in scope.trail:
-                message = f"The function '{function.name}' calls itself."
-                hint = "Functions are inlined, so they cannot be recursive."
-                raise fault(SyntaxRuleError, place, "functions", message, hint)
-            return function
-        if name == "__INLINED":
-            message = "'__INLINED' can only be the whole condition of an 'if'."
-            raise fault(
-                SyntaxRuleError, place, "calls", message, "Write 'if __INLINED(condition):'."
-            )
-        if name not in self._names.casts and (name not in _BUILTINS or name.startswith("np.")):
-            raise _unknown_function(call, self._names, scope)
-        if call.keywords:
-            message = f"'{name}' takes no keyword arguments, but got '{call.keywords[0].name}'."
-            hint = "Give its arguments by position."
-            raise fault(SyntaxRuleError, call.keywords[0].place, "calls", message, hint)
-        return None
+    def _without_module(self, name: str, place: Place) -> Literal:
+        """Return a number in the place of a name whose module was not passed, and note the name.
+
+        A branch that is left out needs none.
+        """
+        if not self._dead:
+            self.not_passed.setdefault(name, place)
+        return Literal(0.0, place)
+
+    def _without_function(self, call: Apply, scope: Scope, out: list[Step] | None) -> Literal:
+        """Return a number in the place of a call whose module was not passed."""
+        number = self._without_module(call.function, call.place)
+        for argument in call.arguments:
+            self._term(argument, scope, out)
+        return number
 
     def _enter(self, call: Apply, function: Function, scope: Scope, out: list[Step]) -> Scope:
         """Append a function's body, and return the scope in which its results are read."""
@@ -339,10 +342,8 @@ class Inliner:
         """Return the value of each parameter, in the order of the function's text."""
         positional = [a for a in function.arguments if not a.keyword_only]
         if len(call.arguments) > len(positional):
-            message = (
-                f"The function '{function.name}' takes "
-                f"{_count(len(positional), 'positional argument')}, but got {len(call.arguments)}."
-            )
+            most = count_of(len(positional), "positional argument")
+            message = f"The function '{function.name}' takes {most}, but got {len(call.arguments)}."
             parameters = ", ".join(argument.name for argument in positional)
             hint = f"Write '{function.name}({parameters})'."
             raise fault(SyntaxRuleError, call.place, "calls", message, hint)
@@ -373,21 +374,6 @@ class Inliner:
         out.append(step)
 
 
-def _unknown_function(call: Apply, names: Names, scope: Scope) -> NameRuleError:
-    name, place = call.function, call.place
-    if name.partition(".")[0] in names.foreign:
-        return names.unknown(name, place, (), "")
-    message = f"The function '{name}' is unknown."
-    bare = name.rsplit(".", maxsplit=1)[-1]
-    hint = f"Write '{bare}(...)'." if bare in _BUILTINS else hint_of_call(name)
-    hint = (
-        hint or nearest(bare, [*_BUILTINS, *names.all(), *scope.imports]) or starred(names.foreign)
-    )
-    return fault(
-        NameRuleError, place, "names", message, hint or "Put its definition into the text."
-    )
-
-
 def _is_place(name: str, place: Place) -> SyntaxRuleError:
     message = f"The external '{name}' is an axis index, which has no value here."
     hint = "An axis index can stand in 'interval(...)' only."
@@ -401,46 +387,6 @@ def _left(branch: Branch) -> Iterator[Branch]:
     elif branch.otherwise:
         mask = Prefix("not", branch.condition, branch.place)
         yield Branch(mask, branch.otherwise, (), branch.place)
-
-
-def _check(demand: Demand, trail: Sequence[str], constant: Callable[[Term], Value]) -> None:
-    """Check an assertion, or that constants lead to the `return` of the last function called."""
-    place, result = demand.condition.place, demand.result
-    if result is None:
-        if not constant(demand.condition):
-            message = "The condition of 'compile_assert' is false."
-            hint = "Change the constants or externals that it compares."
-            raise fault(SyntaxRuleError, place, "assertions", message, hint)
-        return
-    name = trail[-1]
-    try:
-        chosen = constant(_decided(demand.condition))
-    except SyntaxRuleError as error:
-        raise (no_return(name, result) if error.rule == "constants" else error) from None
-    if not chosen:
-        message = f"The function '{name}' returns nothing: its constants choose another branch."
-        hint = "Change the constants or externals that are compared here."
-        raise fault(SyntaxRuleError, place, "functions", message, hint)
-
-
-def _decided(condition: Term) -> Term:
-    """Return the condition of a branch without `__INLINED`, which changes nothing there."""
-    match condition:
-        case Prefix("not", operand, place):
-            return Prefix("not", _decided(operand), place)
-        case Apply("__INLINED"):
-            return _condition(condition)
-        case _:
-            return condition
-
-
-def _condition(call: Apply) -> Term:
-    """Return the condition that `__INLINED` is called with."""
-    if len(call.arguments) != 1 or call.keywords:
-        message = f"'__INLINED' takes one condition, but got {len(call.arguments)} arguments."
-        hint = "Write 'if __INLINED(condition):'."
-        raise fault(SyntaxRuleError, call.place, "calls", message, hint)
-    return call.arguments[0]
 
 
 def _no_constant(name: Name) -> Value:
@@ -479,7 +425,3 @@ def _check_keyword(keyword: Keyword, given: Mapping[str, Term], function: Functi
 def _too_much(what: str, most: int, place: Place) -> LimitError:
     message = f"The program has more than {most} {what} after its functions are inlined."
     return fault(LimitError, place, "limits", message, "Split it into several programs.")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

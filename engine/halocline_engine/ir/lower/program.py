@@ -6,12 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
-from halocline_engine.errors import ArgumentError, LimitError, ProgramError, SyntaxRuleError
+from halocline_engine.errors import (
+    ArgumentError,
+    LimitError,
+    NameRuleError,
+    ProgramError,
+    SyntaxRuleError,
+)
 from halocline_engine.ir.lower.elements.tables import check_gathers
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.intervals import bounds_of, check_order, read_interval
 from halocline_engine.ir.lower.naming.elsewhere import hint_without_stencil
-from halocline_engine.ir.lower.naming.names import MissingExternal, Names, make_names, nearest
+from halocline_engine.ir.lower.naming.names import (
+    MissingExternal,
+    Names,
+    make_names,
+    nearest,
+    not_passed,
+)
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
 from halocline_engine.ir.lower.statements.turns import USUAL_LEVELS, limit_turns
@@ -29,6 +41,7 @@ from halocline_engine.ir.nodes import (
     Temporary,
 )
 from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.language.python.sources import nested_externals
 from halocline_engine.language.source import START, fault, locate
 from halocline_engine.language.syntax import Branch, Broken, Function, Name, Stencil, Sweep, Syntax
 from halocline_engine.program_warning import ProgramWarning
@@ -58,7 +71,9 @@ def lower(
     Raises ProgramError, with line, column and excerpt, where the text breaks a rule, and
     ArgumentError where an argument does not fit the text.
     """
-    names = make_names(syntax, externals or {}, dtypes or {}, literal_int, literal_float)
+    names = make_names(
+        syntax, nested_externals(externals or {}), dtypes or {}, literal_int, literal_float
+    )
     names.renamed.update(renamed or {})
     try:
         stencil = _choose(syntax, name)
@@ -134,6 +149,11 @@ def _lower(
             kept = _kept(sweep, inliner, scope)
             if kept.sections:
                 computations.append(_computation(kept, names, symbols, inliner, scope, faults))
+    if inliner.not_passed:
+        # Numbers stand in the place of these names, so that errors of types may follow from them.
+        error = not_passed(inliner.not_passed)
+        error.others = tuple(one for one in faults.found if isinstance(one, NameRuleError))
+        raise error
     faults.raise_found()
     check_gathers(symbols)
     fields = [

@@ -10,6 +10,7 @@ from halocline_engine.language.gtscript import parse
 from halocline_engine.language.python.sources import (
     ProgramLike,
     Source,
+    nested_externals,
     program_source,
     used_externals,
     with_functions,
@@ -31,6 +32,7 @@ def with_externals(
     {}
     """
     source = program_source(program)
+    externals = nested_externals(externals)
     if externals:
         try:
             syntax = parse(source.text)

@@ -20,11 +20,12 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from os import PathLike
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from halocline_engine.errors import SourceError
+from halocline_engine.errors import ArgumentError, SourceError
 from halocline_engine.language.parsing import parsed
 from halocline_engine.language.python.collect import LANGUAGE, Collected, collect, plain_function
 from halocline_engine.language.python.uses import Uses, all_uses, stencil_uses
@@ -34,6 +35,8 @@ __all__ = [
     "ProgramLike",
     "Source",
     "Span",
+    "check_external",
+    "nested_externals",
     "parameters",
     "program_source",
     "used_externals",
@@ -136,6 +139,7 @@ def used_externals(
         given = externals[one]
         if one in LANGUAGE and one not in uses.imported:
             continue  # the language says what it is
+        check_external(one, given)
         read = sorted({path[0] for root, path in uses.attributes if root == one})
         if not read or isinstance(given, Mapping) or _is_function(given):
             found[one] = _named(given, source)
@@ -145,6 +149,41 @@ def used_externals(
             key: _named(each, source) for key, each in members.items() if each is not None
         }
     return found
+
+
+def check_external(name: str, value: object) -> None:
+    """Raise `ArgumentError` for a path or a text in the place of a module."""
+    is_text = isinstance(value, str) and (value.endswith(".py") or "\n" in value)
+    if not (is_text or isinstance(value, PathLike)):
+        return
+    what = "a text" if "\n" in str(value) else f"the path '{value}'"
+    raise ArgumentError(
+        f"The external '{name}' must be a module, a function or a number, got {what}.",
+        hint=f"Modules are not read from files: import it, and pass externals={{'{name}': {name}}},"
+        " or write its constants into the text, below 'class " + f"{name}:'.",
+    )
+
+
+def nested_externals(externals: Mapping[str, Any]) -> dict[str, Any]:
+    """Return externals with those that have dotted names as attributes of modules.
+
+    >>> nested_externals({"ppm.p1": 0.5, "ppm.p2": 2.0, "ORDER": 4})
+    {'ppm': {'p1': 0.5, 'p2': 2.0}, 'ORDER': 4}
+    """
+    nested: dict[str, Any] = {}
+    for name, value in externals.items():
+        inner, whole = nested, ""
+        *modules, last = name.split(".")
+        for module in modules:
+            whole = f"{whole}.{module}" if whole else module
+            if whole in externals:
+                raise ArgumentError(
+                    f"The external '{name}' is given twice, by its name and within '{whole}'.",
+                    hint="Give one of them.",
+                )
+            inner = inner.setdefault(module, {})
+        inner[last] = value
+    return nested
 
 
 def _named(value: Any, source: Source) -> Any:
@@ -251,6 +290,7 @@ def with_place(error: _Error, source: Source) -> _Error:
 
 
 _FORMS = "A program must be text with line breaks, a '.py' file or a function"
+_FORM = "Write a function with 'with computation(PARALLEL), interval(...):' in its body."
 _PASS = "Pass the text of a program, the path of a '.py' file that is here, or the function itself."
 
 
@@ -264,6 +304,8 @@ def _file(path: Path) -> Source:
         raise SourceError(f"The program '{path}' cannot be read: {reason}.") from error
     except UnicodeDecodeError as error:
         raise SourceError(f"The program '{path}' cannot be read: {error}.") from error
+    if not text.strip():
+        raise SourceError(f"The program '{path}' is empty.", hint=_FORM)
     return Source(text, None, (Span(1, text.count("\n") + 1, str(path), 1),))
 
 

@@ -6,11 +6,12 @@ A hint is what somebody who knows these would write here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from halocline_engine.language.parsing import parsed
+from halocline_engine.language.syntax import Infix, Literal, Name, Term
 
-__all__ = ["hint_of_attribute", "hint_of_call", "hint_without_stencil"]
+__all__ = ["hint_of_attribute", "hint_of_call", "hint_of_indices", "hint_without_stencil"]
 
 _WHOLE = (
     "A program computes each point from its neighbours: reduce a whole field with xarray, before "
@@ -114,6 +115,30 @@ def hint_of_call(name: str, *, of_field: bool = False) -> str:
 def hint_of_attribute(name: str) -> str:
     """Return what is written in place of an attribute of a field, or ""."""
     return _ATTRIBUTES.get(name) or _CALLS.get(name, "")
+
+
+def hint_of_indices(base: Term, indices: Iterable[Term]) -> str:
+    """Return how indices of loops are written as offsets, or "" for other indices.
+
+    >>> from halocline_engine.language.source import START
+    >>> t, i, j = (Name(name, START) for name in "tij")
+    >>> hint_of_indices(t, [Infix("+", i, Literal(1, START), START), j])
+    "Offsets count from the point that is computed: write 't[1, 0, 0]'."
+    """
+    offsets: list[str] = []
+    for index in indices:
+        match index:
+            case Name():
+                offsets.append("0")
+            case Infix("+" | "-" as sign, Name(), Literal(value)):
+                offsets.append(f"{'-' * (sign == '-')}{value}")
+            case Literal(value):
+                offsets.append(f"{value}")
+            case _:
+                return ""
+    name = base.name if isinstance(base, Name) else "q"
+    whole = ", ".join([*offsets, "0", "0", "0"][: max(3, len(offsets))])
+    return f"Offsets count from the point that is computed: write '{name}[{whole}]'."
 
 
 def hint_without_stencil(text: str) -> str:

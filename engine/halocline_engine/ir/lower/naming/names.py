@@ -25,6 +25,7 @@ from halocline_engine.ir.lower.naming.fold import CASTS, Value, dtype_name, fold
 from halocline_engine.ir.lower.naming.given import given_type, given_types
 from halocline_engine.ir.lower.naming.members import Level, axis_of, level_of, member_of
 from halocline_engine.ir.types import Axis, DType
+from halocline_engine.language.python.sources import check_external
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Binding,
@@ -40,7 +41,7 @@ from halocline_engine.language.syntax import (
     Text,
 )
 
-__all__ = ["MissingExternal", "Names", "literal", "make_names", "nearest", "starred"]
+__all__ = ["MissingExternal", "Names", "literal", "make_names", "nearest", "not_passed", "starred"]
 
 #: Names longer than this are not compared: the time grows with the product of their lengths.
 _LONGEST = 64
@@ -75,10 +76,8 @@ class Names:
         self, name: str, place: Place, known: Iterable[str], otherwise: str
     ) -> NameRuleError:
         """Return the error for a name that nothing defines; `known` are other names it may be."""
-        if name.partition(".")[0] in self.foreign:
-            message = f"'{name}' is imported from a module, and modules are not read."
-            hint = "Put its definition into the text, or pass its value in 'externals'."
-            return fault(NameRuleError, place, "names", message, hint)
+        if self.is_of_module(name):
+            return not_passed({name: place})
         message = f"The name '{name}' is unknown."
         hint = nearest(name, [*known, *self.all()]) or starred(self.foreign) or otherwise
         return fault(NameRuleError, place, "names", message, hint)
@@ -111,7 +110,7 @@ class Names:
             if name not in self.definitions:
                 message = f"The external function '{name}' is not defined in the program's text."
                 raise ArgumentError(message, hint="Put its definition into the text.")
-        elif name.partition(".")[0] in self.foreign:
+        elif self.is_of_module(name):
             # The module is not read, but what the call names there may stand in this text.
             name = name.rpartition(".")[2]
         match self.definitions.get(name):
@@ -192,9 +191,13 @@ class Names:
             self.known[name] = value
         return self.known[name]
 
+    def is_of_module(self, name: str) -> bool:
+        """Whether a name is imported from a module that is not read."""
+        return name.partition(".")[0] in self.foreign
+
     def is_brought(self, name: str) -> bool:
         """Whether a module that is not read may define a name."""
-        return "*" in self.foreign or name.partition(".")[0] in self.foreign
+        return "*" in self.foreign or self.is_of_module(name)
 
     def type_of_module(self, name: str) -> Binding | DType | None:
         """Return a type that is an attribute of an external, as in `types.Tracers`, or None."""
@@ -261,6 +264,34 @@ def literal(value: Value, place: Place) -> Literal:
     return Literal(plain, place, dtype_name(value))
 
 
+def not_passed(names: Mapping[str, Place]) -> NameRuleError:
+    """Return the error for names of modules that a program needs, at the first one's place.
+
+    >>> error = not_passed({"ppm.p1": Place(1, 1), "ppm.p2": Place(2, 1), "G": Place(3, 1)})
+    >>> print(error.hint)
+    Pass externals={'ppm': {'p1': ..., 'p2': ...}, 'G': ...} ('ppm' may be the module itself), or \
+define them in the text.
+    """
+    given: dict[str, Any] = {}
+    for name in names:
+        inner = given
+        *modules, last = name.split(".")
+        for module in modules:
+            if inner.get(module, ...) is ...:
+                inner[module] = {}
+            inner = inner[module]
+        inner.setdefault(last, ...)
+    first, place = next(iter(names.items()))
+    modules = [f"'{name}'" for name, value in given.items() if value is not ...]
+    itself = f" ({' and '.join(modules)} may be the module itself)" if modules else ""
+    message = f"'{first}' is imported from a module, and modules are not read."
+    hint = (
+        f"Pass externals={str(given).replace('Ellipsis', '...')}{itself}, or define"
+        f" {'it' if len(names) == 1 else 'them'} in the text."
+    )
+    return fault(NameRuleError, place, "names", message, hint)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint with the name that was probably meant, or ""; long names are not compared."""
     short = sorted({each for each in known if len(each) <= _LONGEST})
@@ -283,6 +314,7 @@ def _given(externals: Mapping[str, object], name: str) -> object:
         hint = nearest(head, externals) or f"Pass externals={{'{head}': ...}}."
         raise MissingExternal(message, hint=hint)
     value = externals[head]
+    check_external(head, value)
     for part in rest:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, object]", value).get(part)
