@@ -219,9 +219,22 @@ def text(argument: str, given: object, what: str) -> str:
     if not isinstance(given, str):
         raise ArgumentError(
             f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}.",
-            hint="Write it as text, in quotes.",
+            hint=_hint_of_text(argument, given, what),
         )
     return given
+
+
+def _hint_of_text(argument: str, given: object, what: str) -> str:
+    """Return how a text is given in place of something else, such as the variable that it names."""
+    if given is None:
+        return f"Give {what}: {argument}='...'."
+    if isinstance(name := getattr(given, "name", None), str) and hasattr(given, "dims"):
+        return f"Write {argument}='{name}', and leave the variable in the dataset."
+    if hasattr(given, "shape"):
+        return (
+            f"Put it into the dataset, dataset.assign(v=(dims, values)), and write {argument}='v'."
+        )
+    return "Write it as text, in quotes."
 
 
 def names(argument: str, given: object, example: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.datasets.packing import hint_of_conversion
+from halocline_engine.datasets.variables import hint_of_conversion
 
 PROGRAM = """
 def double(t: Field[np.float32], s: Field[np.float32]):

@@ -187,8 +187,8 @@ def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> N
             "tridiagonal",
             "lower",
             None,
-            "Argument 'lower' must be the name of a variable, got the NoneType None. Write it as"
-            " text, in quotes.",
+            "Argument 'lower' must be the name of a variable, got the NoneType None. Give the"
+            " name of a variable: lower='...'.",
         ),
         (
             "tridiagonal",

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, cast
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import plain_number
 from halocline_engine.errors import BoundaryError
-from halocline_engine.interface.habits import axis_called, hint_of_rule
 from halocline_engine.ir.types import Axis
 
 __all__ = [
@@ -142,6 +141,8 @@ def unknown_dimension(
 
     It may be an axis of xgcm, or one of the program. Fields may have `others` beside `dims`.
     """
+    from halocline_engine.interface.habits import axis_called
+
     axis = axis_called(dim)
     meant = dims.get(Axis(axis)) if axis else None
     hint = near(dim, {*dims.values(), *others})
@@ -219,6 +220,8 @@ def _side(dim: str, spec: Any, whose: str, end: str = "") -> Side:
         value = plain_number(mapping.get("constant"))
         if set(mapping) == {"constant"} and value is not None:
             return Side(Kind.CONSTANT, value)
+    from halocline_engine.interface.habits import hint_of_rule
+
     words = ", ".join(f"'{word.value}'" for word in _WORDS)
     raise BoundaryError(
         f"The boundary of '{dim}'{whose} must be one of {words} or {{'constant': number}}, got"

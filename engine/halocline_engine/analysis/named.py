@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping
 
 from halocline_engine.errors import ArgumentError, AxisError
-from halocline_engine.interface.habits import hint_of_axes
 from halocline_engine.ir.nodes import Field, Program, Scalar
 from halocline_engine.ir.types import Axis
 
@@ -52,6 +51,8 @@ def check_axes(axes: Mapping[str, str | None]) -> None:
     seen: list[str] = []
     for key, dim in axes.items():
         if key not in tuple(Axis):
+            from halocline_engine.interface.habits import hint_of_axes
+
             raise AxisError(
                 f"Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got '{key}'.",
                 hint=hint_of_axes(axes),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from halocline_engine.analysis.named import used_fields
 from halocline_engine.arguments import names, text
-from halocline_engine.datasets.storing.array_names import storable
+from halocline_engine.datasets.storing.array_names import hint_of_name, storable
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.nodes import Program
 
@@ -49,7 +49,7 @@ def check_written(program: Program, fields: Mapping[str, str]) -> None:
             raise FieldError(
                 f"Field '{field.name}' is written, but {reprlib.repr(variable)} is not a valid"
                 " array name.",
-                hint=hint,
+                hint=hint_of_name(variable, hint),
             )
         if variable in seen:
             raise ArgumentError(
@@ -70,7 +70,7 @@ def check_results(called: Sequence[str], taken: Collection[str]) -> None:
         if not storable(name):
             raise FieldError(
                 f"The result cannot be named {shown} because that is not a valid array name.",
-                hint="Give a 'name' of letters, digits and underscores.",
+                hint=hint_of_name(name, "Give a 'name' of letters, digits and underscores."),
             )
         if name in taken:
             raise FieldError(

@@ -5,7 +5,7 @@ No operation says which of two dimensions of one name it means, and NumPy drops 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
 from halocline_engine.datasets.dask_blocks import load_region
-from halocline_engine.datasets.packing import hint_of_conversion, packing_of
 from halocline_engine.errors import FieldError
 
 __all__ = [
     "check_distinct",
     "check_unpacked",
+    "hint_of_conversion",
+    "hint_of_packed",
     "is_distinct",
     "named_variable",
     "real_values",
@@ -27,6 +28,9 @@ __all__ = [
     "values_of",
     "variable_of",
 ]
+
+#: Attributes by which integers stand for other numbers, or for missing ones.
+_ATTRIBUTES = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 
 
 def is_distinct(dataset: xr.Dataset, name: str) -> bool:
@@ -80,9 +84,40 @@ def values_of(array: xr.DataArray) -> NDArray[Any]:
     return load_region(str(array.name), data, (slice(None),) * array.ndim)
 
 
+def _packing_of(variable: object) -> list[str]:
+    """Return the names of the attributes by which a variable of integers is still packed."""
+    kind: str = getattr(getattr(variable, "dtype", None), "kind", "")
+    attributes: Mapping[Any, Any] = getattr(variable, "attrs", {})
+    return [name for name in _ATTRIBUTES if kind in tuple("iu") and name in attributes]
+
+
+def hint_of_conversion(variable: object, otherwise: str = "Convert it with astype.") -> str:
+    """Return how a variable gets another type: decoded where it is packed.
+
+    >>> hint_of_conversion(xr.Variable((), np.int16(1), {"scale_factor": 0.1}))
+    "Its values are packed by 'scale_factor': decode them with xr.decode_cf(dataset), or open the \
+dataset with mask_and_scale=True."
+    >>> hint_of_conversion(xr.Variable((), np.int16(1)))
+    'Convert it with astype.'
+    """
+    names = [f"'{name}'" for name in _packing_of(variable)]
+    if not names:
+        return otherwise
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return (
+        f"Its values are packed by {listed}: decode them with xr.decode_cf(dataset), or open the"
+        " dataset with mask_and_scale=True."
+    )
+
+
+def hint_of_packed(variables: Iterable[object]) -> str:
+    """Return how the first packed variable of several is decoded, or "" where none is packed."""
+    return next((hint_of_conversion(each) for each in variables if _packing_of(each)), "")
+
+
 def check_unpacked(array: xr.DataArray) -> None:
     """Raise `FieldError` for integers that stand for other numbers by their attributes."""
-    if packing_of(array):
+    if _packing_of(array):
         raise FieldError(
             f"Variable '{array.name}' must hold the numbers themselves, got packed values of the"
             f" type '{array.dtype}'.",

@@ -11,9 +11,8 @@ import xarray as xr
 from halocline_engine.arguments import text
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
-from halocline_engine.datasets.variables import named_variable, stored_chunks
+from halocline_engine.datasets.variables import hint_of_conversion, named_variable, stored_chunks
 from halocline_engine.distribute.products.job import ProductRequest, check_chunks, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product

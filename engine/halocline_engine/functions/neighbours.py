@@ -16,10 +16,14 @@ from halocline_engine.datasets.attributes import text_of
 from halocline_engine.datasets.formats.mesh import Mesh, Points
 from halocline_engine.datasets.formats.mesh_reader import read_mesh
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
-from halocline_engine.datasets.packing import hint_of_conversion, hint_of_packed
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import Opened
-from halocline_engine.datasets.variables import is_distinct, variable_of
+from halocline_engine.datasets.variables import (
+    hint_of_conversion,
+    hint_of_packed,
+    is_distinct,
+    variable_of,
+)
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.transfers.job import (
     Change,

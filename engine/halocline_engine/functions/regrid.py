@@ -16,9 +16,13 @@ from halocline_engine.datasets.formats.centres import coordinates_in, order_of
 from halocline_engine.datasets.formats.weights import Weights, read_weights
 from halocline_engine.datasets.grids.horizontal import horizontal_dims
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
-from halocline_engine.datasets.packing import hint_of_conversion, hint_of_packed
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
-from halocline_engine.datasets.variables import is_distinct, variable_of
+from halocline_engine.datasets.variables import (
+    hint_of_conversion,
+    hint_of_packed,
+    is_distinct,
+    variable_of,
+)
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.transfers.job import (
     Change,

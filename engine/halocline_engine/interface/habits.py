@@ -85,15 +85,16 @@ def axis_called(name: str) -> str | None:
 def hint_of_axes(axes: Mapping[str, object]) -> str:
     """Return how axes are written that are reversed, or have the names of CF.
 
-    >>> hint_of_axes({"lon": "I", "lat": "J"}), hint_of_axes({"X": "lon"})
-    ("Write axes={'I': 'lon', 'J': 'lat'}.", "Write axes={'I': 'lon'}.")
+    >>> hint_of_axes({"x": "I", "y": "J"}), hint_of_axes({"X": "lon"})
+    ("Write axes={'I': 'x', 'J': 'y'}.", "Write axes={'I': 'lon'}.")
     """
     here: dict[str, object] = {}
     for key, dim in axes.items():
-        axis, other = axis_called(str(key)), axis_called(str(dim))
-        if axis is None and other is None:
+        name, other = (str(dim), key) if dim in _AXES.values() else (key, dim)
+        axis = axis_called(name)
+        if axis is None:
             return "For example axes={'I': 'x', 'J': 'y'}."
-        here |= {axis: dim} if axis else {str(other): key}
+        here[axis] = other
     return f"Write axes={here}."
 
 

@@ -85,7 +85,7 @@ def _way_out(known: Sequence[str], name: str, value: Any, args: Sequence[Any]) -
     is_number = isinstance(value, bool | int | float) or getattr(value, "ndim", None) == 0
     of_program = bool(args) and _is_parameter(args[0], name)
     close = nearest(name, known)
-    dims = [str(dim) for each in args for dim in getattr(each, "dims", ())]
+    dims = [dim for each in args for dim in _dims_of(each)]
     if not of_program and (hint := hint_of_argument(name, value, known, dims)):
         return hint
     if close and not of_program:
@@ -101,6 +101,13 @@ def _way_out(known: Sequence[str], name: str, value: Any, args: Sequence[Any]) -
     if of_program:
         return f"Fields are variables of the dataset: dataset.assign({name}=...)."
     return f"It takes {', '.join(known)}." if known else "It takes no arguments."
+
+
+def _dims_of(dataset: Any) -> list[str]:
+    """Return the dimensions of the variable of a dataset that has most of them."""
+    variables = [*getattr(dataset, "data_vars", {}).values()] or [dataset]
+    widest = max(variables, key=lambda each: len(getattr(each, "dims", ())))
+    return [str(dim) for dim in getattr(widest, "dims", ())]
 
 
 def _is_parameter(program: Any, name: str) -> bool:

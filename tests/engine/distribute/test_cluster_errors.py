@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -390,12 +389,7 @@ def test_an_interrupt_while_workers_start_leaves_no_process_and_no_traceback(
     while len(others) < 3 and process.poll() is None:  # a worker, and those of `multiprocessing`
         time.sleep(0.05)
         others = psutil.Process(process.pid).children(recursive=True)
-    # As a terminal does; it is ignored for the moment in which the first process is started.
-    for _ in range(2):
-        os.killpg(process.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=12)
-            break
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert process.communicate(timeout=60) == ("interrupted\n", "")
     psutil.wait_procs(others, timeout=10)
     assert not [one for one in others if one.is_running()]

@@ -395,6 +395,7 @@ _DAMAGED = "NetCDF: HDF error"
 
 def opened(path: Path) -> xr.Dataset:
     """Open a file or a Zarr store that is here, without reading its arrays."""
+    from halocline_engine.datasets.storing.foreign import refuse_foreign
     from halocline_engine.datasets.storing.opening import open_stored, open_zarr
 
     _check_readable(path)
@@ -413,6 +414,7 @@ def opened(path: Path) -> xr.Dataset:
                 f"Dataset '{path}' does not exist here.",
                 hint="Look at it with 'ls', or name it as the service finds it.",
             ) from error
+        refuse_foreign(path, DatasetError)
         if _UNKNOWN in str(error):
             raise DatasetError(
                 f"The dataset '{path}' cannot be opened here: xarray does not know what format it "

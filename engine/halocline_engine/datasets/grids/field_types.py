@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from halocline_engine.datasets.packing import hint_of_conversion
+from halocline_engine.datasets.variables import hint_of_conversion
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.nodes import Field
 from halocline_engine.ir.types import DType

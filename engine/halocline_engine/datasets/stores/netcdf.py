@@ -49,6 +49,9 @@ def open_netcdf(path: Path) -> xr.Dataset:
     with open_regular(path) as file:
         begin = file.read(4)
     if begin not in _CLASSIC:
+        from halocline_engine.datasets.storing.foreign import refuse_foreign
+
+        refuse_foreign(path, DatasetError)
         raise DatasetError(
             f"Dataset '{path}' is no NetCDF file: expected the signature of HDF5 or 'CDF', got"
             f" {begin!r}.",

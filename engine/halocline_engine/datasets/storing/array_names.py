@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["storable"]
+__all__ = ["hint_of_name", "storable"]
 
 #: Bytes of a name, which file systems allow 255 of, with room for a suffix.
 _LONGEST = 240
@@ -16,6 +16,18 @@ _LONGEST = 240
 _FILE = "zarr.json"
 #: Parts of paths and addresses that do not stand for themselves.
 _APART = re.compile(r"[/\\:?#]|%[0-9A-Fa-f]{2}")
+
+
+def hint_of_name(name: str, otherwise: str) -> str:
+    """Return how an array gets a valid name: a shorter one, or else `otherwise`.
+
+    >>> hint_of_name("t" * 241, "Rename it."), hint_of_name("a/b", "Rename it.")
+    ('Give it a shorter name: it has 241 bytes, and at most 240 are possible.', 'Rename it.')
+    """
+    size = len(name.encode("utf-8", "surrogatepass"))
+    if size <= _LONGEST:
+        return otherwise
+    return f"Give it a shorter name: it has {size} bytes, and at most {_LONGEST} are possible."
 
 
 def storable(name: str) -> bool:

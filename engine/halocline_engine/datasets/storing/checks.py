@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
-from halocline_engine.datasets.storing.array_names import storable
+from halocline_engine.datasets.storing.array_names import hint_of_name, storable
 from halocline_engine.datasets.storing.attributes import LeftOut, is_time, json_form
 from halocline_engine.datasets.storing.opening import open_zarr
 from halocline_engine.datasets.storing.writing import is_in_memory, store_values
@@ -41,7 +41,7 @@ def check_storable(dataset: xr.Dataset, refuse: Refuse) -> None:
         if not isinstance(name, str) or not storable(name):
             raise refuse(
                 f"{what} cannot be stored, as its name is not a valid array name.",
-                hint=_RENAME,
+                hint=hint_of_name(str(name), _RENAME),
             )
         _check_type(what, variable, refuse)
     for name, index in cast("Any", dataset.xindexes).items():

@@ -10,10 +10,9 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 from collections.abc import Generator, Mapping
 from importlib.util import find_spec
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 from halocline_engine.backends.registry import AUTO
@@ -39,7 +38,7 @@ def start_template(environment: Mapping[str, str], loaded: str = LOADED) -> str:
     if sys.platform != "linux":  # elsewhere libraries do not survive a fork
         return "spawn"
     forkserver.set_forkserver_preload([loaded])
-    with _told(environment), _ignoring_interrupts():
+    with _told(environment), _holding_interrupts():
         forkserver.ensure_running()
     return "forkserver"
 
@@ -72,16 +71,17 @@ def end_if_new() -> None:
 
 
 @contextlib.contextmanager
-def _ignoring_interrupts() -> Generator[None]:
-    """Have new processes ignore Ctrl-C: this one ends them, and they would print tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _holding_interrupts() -> Generator[None]:
+    """Hold back Ctrl-C until the end, and from new processes for good.
+
+    This process ends them, and they would print tracebacks.
+    """
+    resource_tracker.ensure_running()  # its start lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

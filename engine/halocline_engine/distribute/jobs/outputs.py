@@ -48,6 +48,8 @@ __all__ = [
 
 #: The NetCDF file of a result, in the folder of its draft.
 _WRITTEN = ".new-netcdf"
+#: Bytes of a name that file systems take, and of a path with room for files below it.
+_LONGEST_NAME, _LONGEST_PATH = 255, 3_800
 #: Seconds before each attempt to remove a folder.
 _WAITS = (0.0, 0.1, 0.5, 2.0)
 
@@ -86,6 +88,13 @@ def check_workspace(workspace: Path, output: Path | None, source: Path | None) -
 
     A workspace that is not there yet is made. The output may lie in it, but not around it.
     """
+    longest = max(len(os.fsencode(part)) for part in workspace.parts)
+    if longest > _LONGEST_NAME or len(os.fsencode(workspace)) > _LONGEST_PATH:
+        raise OutputError(
+            f"The path of the workspace must have at most {_LONGEST_PATH} bytes and names of at"
+            f" most {_LONGEST_NAME}, got {len(os.fsencode(workspace))} and {longest}.",
+            hint="Choose a shorter one.",
+        )
     real = _without_links(workspace)
     if source is not None and real.is_relative_to(source):
         raise OutputError(

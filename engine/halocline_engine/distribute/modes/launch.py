@@ -299,7 +299,7 @@ def _plan(
             available=memory,
         )
     slots = 0 if on_device else _slots(checked, options)
-    cache = options.chunk_cache
+    cache = options.cache_bytes
     demand = replace(
         Demand.of(checked, steps_per_pass=options.steps_per_pass, in_memory=in_memory),
         order=options.order,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.datasets.stores.device import BroughtToDevice
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
+from halocline_engine.datasets.variables import hint_of_conversion
 from halocline_engine.device.launch.streams import brought
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.blocking import (

@@ -13,10 +13,9 @@ import numpy as np
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import text
 from halocline_engine.datasets.formats.ragged import Ragged, ragged_of
-from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source, array_in
-from halocline_engine.datasets.variables import stored_chunks, variable_of
+from halocline_engine.datasets.variables import hint_of_conversion, stored_chunks, variable_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import reprlib
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, cast
 
 from halocline_engine.arguments import plain_number
 from halocline_engine.backends.compiled import Compiled
@@ -28,6 +30,8 @@ _LEAST = {
     "program_size": 1,
     "checkpoint_steps": 1,
 }
+#: Options that are bytes, which may be text.
+_SIZES = ("memory_limit", "device_memory_limit", "chunk_cache")
 
 
 @with_answers
@@ -40,14 +44,15 @@ class Options:
     steps_per_pass : int, optional
         Number of steps in each pass over the dataset, or between two exchanges of halos if blocks
         stay in memory.
-    memory_limit : int, optional
-        Maximum memory of the blocks of one process, in bytes.
-    device_memory_limit : int, optional
-        Maximum memory of the blocks of one process on its device, in bytes.
+    memory_limit : int or str, optional
+        Maximum memory of the blocks of one process, in bytes or as in '4 GiB'.
+    device_memory_limit : int or str, optional
+        Maximum memory of the blocks of one process on its device, in bytes or as in '4 GiB'.
     memory_fraction : float, default: 1.0
         Fraction of the free memory that the job may use.
-    chunk_cache : int, optional
-        Size of the cache of decoded chunks of one process, in bytes. 0 disables it.
+    chunk_cache : int or str, optional
+        Size of the cache of decoded chunks of one process, in bytes or as in '512 MiB'. 0 disables
+        it.
     order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
         Order of the blocks of a stencil. 'auto' uses columns as wide as the cache of decoded chunks
         allows.
@@ -82,14 +87,16 @@ class Options:
     >>> import halocline_engine as he
     >>> he.Options(memory_limit=2**30, compressed=False).memory_limit
     1073741824
+    >>> he.Options(memory_limit="4 GB").memory_limit
+    4000000000
 
     """
 
     steps_per_pass: int | None = None
-    memory_limit: int | None = None
-    device_memory_limit: int | None = None
+    memory_limit: int | str | None = None
+    device_memory_limit: int | str | None = None
     memory_fraction: float = 1.0
-    chunk_cache: int | None = None
+    chunk_cache: int | str | None = None
     order: str = "auto"
     threads: int | None = None
     pipeline_depth: int | None = None
@@ -106,29 +113,36 @@ class Options:
         limits = (self.memory_limit, self.device_memory_limit)
         return limits != (None, None) or self.memory_fraction < 1
 
+    @property
+    def cache_bytes(self) -> int | None:
+        """Size of the cache of decoded chunks."""
+        return None if self.chunk_cache is None else int(self.chunk_cache)
+
     def granted(self, there: int) -> int:
         """Return the bytes of a process that its blocks may take."""
-        most = there if self.memory_limit is None else self.memory_limit
+        most = there if self.memory_limit is None else int(self.memory_limit)
         return min(int(there * self.memory_fraction), most)
 
     def granted_on_device(self, there: int | None) -> int | None:
         """Return the bytes of a device that blocks may take; None where there is none."""
         if there is None:
             return None
-        most = there if self.device_memory_limit is None else self.device_memory_limit
+        most = there if self.device_memory_limit is None else int(self.device_memory_limit)
         return min(int(there * self.memory_fraction), most)
 
     def __post_init__(self) -> None:
         """Refuse values that options cannot have; numbers become Python's."""
         for name, least in _LEAST.items():
             given = getattr(self, name)
-            number = plain_number(given)
+            number = plain_number(_bytes_of(given) if name in _SIZES else given)
             if given is None or (type(number) is int and number >= least):
                 object.__setattr__(self, name, number)
             else:
                 raise ArgumentError(
                     f"Option '{name}' must be a whole number from {least}, got {given!r}.",
-                    hint="Leave it out.",
+                    hint="Write bytes, or text such as '4 GiB'."
+                    if name in _SIZES
+                    else "Leave it out.",
                 )
         fraction = plain_number(self.memory_fraction)
         if fraction is None or not 0 < fraction <= 1:
@@ -177,3 +191,14 @@ def check_compiled(compiled: Compiled, options: Options) -> None:
     """Raise `CapacityError` where a program is larger than what may be compiled."""
     if options.program_size is not None and TARGETS[compiled.target].compiles:
         check_size(compiled.schedule, options.program_size)
+
+
+def _bytes_of(given: object) -> object:
+    """Return the bytes of a text such as '4 GiB', as Dask reads it; anything else stays."""
+    if not isinstance(given, str) or given.strip()[:1] not in tuple("0123456789."):
+        return given
+    from dask.utils import parse_bytes
+
+    with suppress(ValueError, OverflowError):
+        return int(cast("Any", parse_bytes)(given))
+    return given

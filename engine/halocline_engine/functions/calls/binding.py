@@ -22,7 +22,6 @@ from halocline_engine.arguments import plain_number
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.packing import hint_of_conversion
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Components, Field, Lookup, Program, Table
@@ -122,9 +121,8 @@ def _scalars(signature: Signature, given: Mapping[str, object]) -> dict[str, Val
 def _array(field: Field, value: object, target: str) -> Array:
     """Check the kind, the number of dimensions and the dtype of an array argument."""
     if value is None:
-        raise FieldError(
-            f"Field '{field.name}' is None, but the stencil uses it.", hint="Give an array."
-        )
+        message = f"Field '{field.name}' is None, but the stencil uses it."
+        raise FieldError(message, hint="Give an array.")
     # CuPy makes a new description each time that an array is asked for it; its class has it, too.
     on_device = any(hasattr(one, "__cuda_array_interface__") for one in (type(value), value))
     if TARGETS[target].on_device and not on_device:
@@ -140,6 +138,8 @@ def _array(field: Field, value: object, target: str) -> Array:
             hint="Copy it with cupy.asnumpy(...), or make the stencil with target='cuda'.",
         )
     if not (on_device or isinstance(value, np.ndarray)):
+        from halocline_engine.datasets.variables import hint_of_conversion
+
         hint = "For xarray objects pass '.values', or use halocline_engine.run."
         raise FieldError(
             f"Field '{field.name}' must be a NumPy array, but is a '{type(value).__name__}'.",

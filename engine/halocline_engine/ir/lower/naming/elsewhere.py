@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from halocline_engine.language.parsing import parsed
 from halocline_engine.language.syntax import Infix, Literal, Name, Term
 
-__all__ = ["hint_of_attribute", "hint_of_call", "hint_of_indices", "hint_without_stencil"]
+__all__ = [
+    "hint_of_attribute",
+    "hint_of_call",
+    "hint_of_constant",
+    "hint_of_indices",
+    "hint_without_stencil",
+]
 
 _WHOLE = (
     "A program computes each point from its neighbours: reduce a whole field with xarray, before "
@@ -97,6 +103,10 @@ _ATTRIBUTES: Mapping[str, str] = {
     ),
     "dtype": "Types stand in the annotations, like 'q: Field[np.float64]'.",
 }
+_CONSTANTS: Mapping[str, str] = {
+    "nan": "Write '0.0 / 0.0'; the test for it is 'isnan(x)'.",
+    "inf": "Write '1.0 / 0.0'.",
+}
 _NEXT = ("field_operator", "scan_operator", "program")
 _COMPILERS = ("njit", "jit", "vectorize", "guvectorize", "stencil", "kernel", "parallel")
 _FORM = "Write 'with computation(PARALLEL), interval(...):' in the body of a 'def'."
@@ -115,6 +125,16 @@ def hint_of_call(name: str, *, of_field: bool = False) -> str:
 def hint_of_attribute(name: str) -> str:
     """Return what is written in place of an attribute of a field, or ""."""
     return _ATTRIBUTES.get(name) or _CALLS.get(name, "")
+
+
+def hint_of_constant(name: str) -> str:
+    """Return how a constant of NumPy is written here, by its name such as `np.nan`, or "".
+
+    >>> hint_of_constant("np.inf")
+    "Write '1.0 / 0.0'."
+    """
+    module, _, bare = name.rpartition(".")
+    return _CONSTANTS.get(bare.lower(), "") if module in ("", "np", "math") else ""
 
 
 def hint_of_indices(base: Term, indices: Iterable[Term]) -> str:

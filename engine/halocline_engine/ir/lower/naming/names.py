@@ -21,6 +21,7 @@ from halocline_engine.errors import (
     SyntaxRuleError,
 )
 from halocline_engine.ir.lower.naming.aliases import ndsl_numbers
+from halocline_engine.ir.lower.naming.elsewhere import hint_of_constant
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, dtype_name, fold
 from halocline_engine.ir.lower.naming.given import given_type, given_types
 from halocline_engine.ir.lower.naming.members import Level, axis_of, level_of, member_of
@@ -79,7 +80,8 @@ class Names:
         if self.is_of_module(name):
             return not_passed({name: place})
         message = f"The name '{name}' is unknown."
-        hint = nearest(name, [*known, *self.all()]) or starred(self.foreign) or otherwise
+        hint = hint_of_constant(name) or nearest(name, [*known, *self.all()])
+        hint = hint or starred(self.foreign) or otherwise
         return fault(NameRuleError, place, "names", message, hint)
 
     def constant(self, name: str, imports: frozenset[str], place: Place) -> Value | Level | None:
