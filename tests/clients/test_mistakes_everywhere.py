@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 import zarr
 from mistake_answers import DOORS, Answer, Place, faults_of, raised, run_command
-from mistakes import PROGRAM, Mistake, draw, sea
+from mistakes import BANDS, PROGRAM, Mistake, draw, sea
 
 import halocline as hc
 import halocline_engine as he
@@ -142,9 +142,23 @@ _NO_FOLDER = (
     " .zmetadata."
 )
 _OPERATOR = "'Gradient' is neither a function nor an operator."
+_RULES = "'periodic', 'edge', 'reflect', 'extrapolate' or 'none', or an object"
+_PACKED = (
+    "Its values are packed by 'scale_factor' and '_FillValue': decode them with"
+    " xr.decode_cf(dataset), or open the dataset with mask_and_scale=True."
+)
 _IN_MODULE = PROGRAM.replace("weight * around", "weight * around * ppm.c1").replace(
     "import numpy as np", "import numpy as np\nimport ppm"
 )
+
+
+def packed() -> xr.Dataset:
+    """Give integers that stand for other numbers."""
+    dataset = sea()
+    values = (("z", "y", "x"), np.full((3, 4, 6), -32768, "int16"))
+    attributes = {"scale_factor": 0.5, "_FillValue": np.int16(-32768)}
+    return dataset.assign(t=(*values, attributes))
+
 
 #: By name: what is asked, and the sentence and the way out of the answer.
 TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
@@ -245,6 +259,37 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
         "The value of 'weight' in 'scalars' must be finite, got nan.",
         _FINITE,
     ),
+    "client: packed integers": (
+        client(lambda client: client.stencil(PROGRAM, packed(), scalars={"weight": 0.5})),
+        "Field 't' is float64, but variable 't' is int16.",
+        _PACKED,
+    ),
+    "client: packed band": (
+        client(lambda client: client.tridiagonal(packed(), **_any({**BANDS, "rhs": "t"}))),
+        "Variable 't' (rhs) must be float32 or float64, got int16.",
+        _PACKED,
+    ),
+    "client: boundary of xgcm": (
+        by("client", boundary={"x": "extend"}),
+        f"Argument 'boundary.x' must be {_RULES}, got 'extend'.",
+        "Write boundary={'x': 'edge'}.",
+    ),
+    "client: periodic": (
+        client(lambda client: _any(client.stencil)(PROGRAM, sea(), periodic=True)),
+        "stencil() has no argument 'periodic'.",
+        "Boundaries are given by dimension: boundary={'x': 'periodic'}.",
+    ),
+    "client: name": (
+        client(lambda client: _any(client.stencil)(PROGRAM, sea(), name="night")),
+        "stencil() has no argument 'name': it was renamed to 'stencil_name'.",
+        "Write stencil_name='night', or job_name='night' for the name of the job.",
+    ),
+    "client: module by its path": (
+        by("client", program=_IN_MODULE, externals={"ppm": Path("ppm.py")}),
+        "The external 'ppm' must be a module, a function or a number, got the path 'ppm.py'.",
+        "Modules are not read from files: import it, and pass externals={'ppm': ppm}, or write its"
+        " constants into the text, below 'class ppm:'.",
+    ),
     "command: missing scalar": (
         command("submit", "smooth.py", "sea.nc"),
         "error: Scalar 'weight' needs a value, got none.",
@@ -290,10 +335,36 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
         _OPERATOR,
         "Did you mean 'GradientF2C'?",
     ),
+    "rest: boundary of one end": (
+        by("rest", boundary={"x": {"low": "edge", "high": "fill"}}),
+        f"Input 'boundary.x.high' must be {_RULES}, got 'fill'.",
+        'Write "boundary": {"x": {"high": {"constant": 0.0}}}.',
+    ),
+    "rest: axes reversed": (
+        by("rest", axes={"x": "I"}),
+        "The name 'x' in input 'axes' must be 'I', 'J' or 'K'.",
+        'Write "axes": {"I": "x"}.',
+    ),
+    "rest: periodic": (
+        by("rest", periodic=True),
+        "Input 'periodic' is unknown.",
+        'Boundaries are given by dimension: "boundary": {"x": "periodic"}.',
+    ),
+    "rest: constants of a module": (
+        by("rest", program=_IN_MODULE.replace("ppm.c1", "ppm.c1 + ppm.c2")),
+        "'ppm.c1' is imported from a module, and modules are not read.",
+        'Pass "externals": {"ppm": {"c1": ..., "c2": ...}} (\'ppm\' may be the module itself), or'
+        " define them in the text.",
+    ),
     "rest: no feedback": (
         by("rest", steps=3),
         _NO_FEEDBACK,
         'Say which one: "feedback": {"s": "t"}.',
+    ),
+    "page: boundary of an axis": (
+        by("page", boundary={"X": "periodic"}),
+        "A boundary was given for 'X', which is not a dimension of the program's fields.",
+        "'X' is the dimension 'x': x=periodic in 'Boundary'.",
     ),
     "page: missing scalar": (
         by("page", scalars={}),

@@ -234,8 +234,8 @@ TEXT = (
     _row(
         "if __INLINED(N > 1):; compile_assert(N > 0)",
         "decided at compile time, as in Python: numbers may be conditions, and comparisons may "
-        "be chained. In the branch that is left out, only names are checked. An `if __INLINED` "
-        "may contain computations and intervals",
+        "be chained. In the branch that is left out, only names are checked, and modules are not "
+        "needed. An `if __INLINED` may contain computations and intervals",
         Example(
             "from __externals__ import FACTOR\n"
             "compile_assert(FACTOR > 0)\n"

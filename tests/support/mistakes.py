@@ -330,6 +330,37 @@ def _until(random: Random) -> _Made:
     return "stencil", {"steps": 9, "feedback": {"s": "t"}, "until": until}, (word,)
 
 
+def _habit(random: Random) -> _Made:
+    """Return what users of other packages write."""
+    rule, here = random.choice(
+        [
+            ("fill", "0.0"),
+            ("extend", "edge"),
+            ("nearest", "edge"),
+            ("mirror", "reflect"),
+            ("wrap", "periodic"),
+            ("grid-wrap", "periodic"),
+            ("cyclic", "periodic"),
+        ]
+    )
+    module = PROGRAM.replace("import numpy as np", "import numpy as np\nfrom model import ppm")
+    module = module.replace("weight * around", "weight * around * ppm.c1 + ppm.c2")
+    changes, words = random.choice(
+        [
+            ({"boundary": {random.choice(["x", "y"]): rule}}, (rule, here)),
+            ({"boundary": {"x": {"high": rule}}}, (rule, "high", here)),
+            ({"boundary": {"X": "edge"}}, ("X", "'x'", "edge")),
+            ({"axes": {"x": "I", "y": "J"}}, ("I", "x")),
+            ({"program": module}, ("ppm.c1", "c2")),
+            (_line("s = t[i + 1, j] * weight + around"), ("t[1, 0, 0]",)),
+            (_line("s = weight * around if t == np.nan else t"), ("isnan(t)",)),
+            (_line("s = weight * around if t is None else t"), ("isnan(t)",)),
+            (_line("s = weight * around if t > 0.0 else np.nan"), ("np.nan", "0.0 / 0.0")),
+        ]
+    )
+    return "stencil", changes, words
+
+
 KINDS: Mapping[str, _Kind] = {
     "missing variable": _missing,
     "type": _type,
@@ -349,6 +380,7 @@ KINDS: Mapping[str, _Kind] = {
     "externals": _externals,
     "stages": _stages,
     "until": _until,
+    "habit": _habit,
 }
 
 
