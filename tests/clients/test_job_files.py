@@ -17,7 +17,7 @@ from halocline import ArgumentError, Client, Job
 from halocline.command.base import app
 from halocline.command.cli import main
 from halocline.command.jobfile import read_job_file
-from halocline_engine.interface.absent import on_the_command_line
+from halocline_engine.interface.absent import Door, way_out
 from halocline_service.document import job_file_schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -261,4 +261,4 @@ def test_no_command_has_an_option_that_is_refused() -> None:
     commands: Any = typer.main.get_command(app)
     for command in (*commands.commands.values(), *commands.commands["uploads"].commands.values()):
         for option in getattr(command, "params", ()):
-            assert not on_the_command_line(option.name), option.name
+            assert not way_out(Door.COMMAND, option.name), option.name

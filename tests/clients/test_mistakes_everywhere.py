@@ -320,6 +320,16 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
         "error: The result 'result.zarr' exists already.",
         "Choose another place with --output, or remove it.",
     ),
+    "command: periodic": (
+        command("submit", "smooth.py", "sea.nc", "--periodic"),
+        "error: There is no option '--periodic'.",
+        "Boundaries are given by dimension: --boundary x=periodic.",
+    ),
+    "command: padding": (
+        command("submit", "smooth.py", "sea.nc", "--padding=extend"),
+        "error: There is no option '--padding'.",
+        "Boundaries are given by dimension: --boundary x=edge.",
+    ),
     "rest: parameter": (
         get("/jobs?state=failed"),
         "Parameter 'state' is unknown.",

@@ -15,7 +15,7 @@ import halocline_engine as he
 from halocline import AsyncClient, Client
 from halocline.accessor import HaloclineAccessor
 from halocline.command.cli import app
-from halocline_engine.interface.absent import in_a_request, in_a_service, in_the_library
+from halocline_engine.interface.absent import Door, way_out
 from halocline_engine.interface.uncompiled import READING
 from halocline_service.document import job_file_schema
 from halocline_service.processes.describe import input_descriptions
@@ -89,10 +89,10 @@ def test_all_take_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", COMPUTED)
 def test_who_has_not_got_an_argument_says_the_way_out(name: str) -> None:
     for each in library(name).keys() - asked(name).keys():
-        assert in_a_service(each, "x"), each
-        assert in_a_request(each) or each == "plans", each
+        assert way_out(Door.SERVICE, each, "x"), each
+        assert way_out(Door.REQUEST, each) or each == "plans", each
     for each in (*OF_THE_CLIENT, *READING, "order"):
-        assert in_the_library(each, "x"), each
+        assert way_out(Door.LIBRARY, each, "x"), each
 
 
 @pytest.mark.parametrize("name", COMPUTED)

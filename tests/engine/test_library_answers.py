@@ -109,6 +109,13 @@ TABLE: Mapping[str, tuple[Callable[[], object], str, str]] = {
         "run() has no argument 'depth'.",
         "Leave it out: halos follow from the offsets of the program.",
     ),
+    "a periodic stage": (
+        lambda: he.sequence(
+            [{"stencil": {"program": PROGRAM, "scalars": {"weight": 0.5}, "cyclic": "x"}}], sea()
+        ),
+        "Stage 1, 'stencil', has no argument 'cyclic'.",
+        "Boundaries are given by dimension: boundary={'x': 'periodic'}.",
+    ),
     "a dimension as argument": (
         lambda: run(x="wrap"),
         "run() has no argument 'x'.",

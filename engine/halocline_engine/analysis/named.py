@@ -55,7 +55,7 @@ def check_axes(axes: Mapping[str, str | None]) -> None:
 
             raise AxisError(
                 f"Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got '{key}'.",
-                hint=hint_of_axes(axes),
+                hint=hint_of_axes(axes) or "For example axes={'I': 'x', 'J': 'y'}.",
             )
         if dim is None:
             continue

@@ -32,7 +32,8 @@ from halocline_engine.functions.neighbours import neighbours
 from halocline_engine.functions.regrid import regrid
 from halocline_engine.functions.run import run
 from halocline_engine.functions.solve import pentadiagonal, solve, tree, tridiagonal
-from halocline_engine.interface.absent import in_the_library
+from halocline_engine.interface.absent import Door, way_out
+from halocline_engine.interface.habits import hint_of_argument
 from halocline_engine.interface.refusals import renamed_to
 from halocline_engine.interface.renames import with_old_names
 from halocline_engine.interface.uncompiled import READING, Uncompiled
@@ -233,7 +234,9 @@ def _stage(number: int, given: object) -> _Stage:
         if name not in own:
             raise ArgumentError(
                 f"Stage {number}, '{kind}', has no argument '{name}'{renamed_to(kind, name)}.",
-                hint=in_the_library(name, arguments[name]) or near(name, own),
+                hint=way_out(Door.LIBRARY, name, arguments[name])
+                or hint_of_argument(name, arguments[name], own)
+                or near(name, own),
             )
     for name, one in own.items():
         if one.default is one.empty and name not in arguments:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from enum import StrEnum
 from os import PathLike, fspath
 from typing import Any, cast
 
-__all__ = [
-    "OF_OPTIONS",
-    "in_a_request",
-    "in_a_service",
-    "in_the_library",
-    "on_the_command_line",
-    "shown",
-]
+__all__ = ["OF_OPTIONS", "Door", "shown", "way_out"]
+
+
+class Door(StrEnum):
+    """Calls and requests that take arguments, each with names of its own."""
+
+    LIBRARY = "library"
+    SERVICE = "service"
+    REQUEST = "request"
+    COMMAND = "command"
+
 
 #: Names of the options of a job.
 OF_OPTIONS = (
@@ -72,40 +76,24 @@ _LIBRARY: Mapping[str, str] = {
 }
 
 
-def in_a_service(name: str, value: Any) -> str:
-    """Return the way out for an argument that a job in a service does not have, or nothing.
-
-    >>> in_a_service("output", "r.zarr")
-    "Download the result: job.download('r.zarr')."
-    """
-    return _SERVICE.get(name, "").replace("{value}", shown(value))
-
-
-def in_a_request(name: str) -> str:
-    """Return the way out for an input that no process has, in words of the API, or nothing.
-
-    >>> in_a_request("job_name")
-    "Write it beside 'inputs'."
-    """
-    return _REQUEST.get(name, "")
+_BY_DOOR: Mapping[Door, Mapping[str, str]] = {
+    Door.LIBRARY: _LIBRARY,
+    Door.SERVICE: _SERVICE,
+    Door.REQUEST: _REQUEST,
+    Door.COMMAND: _COMMAND,
+}
 
 
-def on_the_command_line(name: str) -> str:
-    """Return the way out for an option that no command has, or nothing.
+def way_out(door: Door, name: str, value: Any = None) -> str:
+    """Return the way out for an argument that does not exist there but elsewhere, or "".
 
-    >>> on_the_command_line("every")
-    "It was renamed to '--snapshot-every'."
-    """
-    return _COMMAND.get(name, "")
-
-
-def in_the_library(name: str, value: Any) -> str:
-    """Return the way out for an argument that a function of the library does not have, or nothing.
-
-    >>> in_the_library("order", "row")
+    >>> way_out(Door.SERVICE, "output", "r.zarr"), way_out(Door.REQUEST, "job_name")
+    ("Download the result: job.download('r.zarr').", "Write it beside 'inputs'.")
+    >>> way_out(Door.LIBRARY, "order", "row")
     "Write options=Options(order='row')."
     """
-    return _LIBRARY.get(name, "").replace("{name}", name).replace("{value}", shown(value))
+    hint = _BY_DOOR[door].get(name, "")
+    return hint.replace("{name}", name).replace("{value}", shown(value))
 
 
 def shown(value: Any) -> str:

@@ -83,7 +83,7 @@ def axis_called(name: str) -> str | None:
 
 
 def hint_of_axes(axes: Mapping[str, object]) -> str:
-    """Return how axes are written that are reversed, or have the names of CF.
+    """Return how axes are written that are reversed, or have the names of CF, or "".
 
     >>> hint_of_axes({"x": "I", "y": "J"}), hint_of_axes({"X": "lon"})
     ("Write axes={'I': 'x', 'J': 'y'}.", "Write axes={'I': 'lon'}.")
@@ -93,7 +93,7 @@ def hint_of_axes(axes: Mapping[str, object]) -> str:
         name, other = (str(dim), key) if dim in _AXES.values() else (key, dim)
         axis = axis_called(name)
         if axis is None:
-            return "For example axes={'I': 'x', 'J': 'y'}."
+            return ""
         here[axis] = other
     return f"Write axes={here}."
 
@@ -115,7 +115,8 @@ def hint_of_argument(
     if name in _HALOS:
         return "Leave it out: halos follow from the offsets of the program."
     named = _names(value) if name in _PERIODIC else []
-    rule = {"constant": value} if name in _FILL else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    rule = {"constant": value if is_number else 0.0} if name in _FILL else None
     if name in _PERIODIC:
         if value is False:
             return "Leave it out: boundaries are open unless boundary={...} gives others."

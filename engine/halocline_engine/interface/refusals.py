@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from halocline_engine.errors import ArgumentError
-from halocline_engine.interface.absent import in_a_service, in_the_library, shown
+from halocline_engine.interface.absent import Door, shown, way_out
 from halocline_engine.interface.habits import RULES, WEIGHTS, hint_of_argument, hint_of_rule
 from halocline_engine.interface.renames import RENAMED, with_new_names
 
@@ -66,10 +66,10 @@ def unknown(
         hint = "Leave it out: it is the dataset that '.halocline' belongs to."
         return ArgumentError(f"{called} has no argument '{name}'.", hint=hint)
     of_service = function.__module__.partition(".")[0] == "halocline"
-    if of_service and "job_name" in known and (way_out := in_a_service(name, value)):
-        return ArgumentError(f"A job in a service has no '{name}'.", hint=way_out)
-    if not of_service and "options" in known and (way_out := in_the_library(name, value)):
-        return ArgumentError(f"{called} has no argument '{name}'.", hint=way_out)
+    door = Door.SERVICE if of_service else Door.LIBRARY
+    if ("job_name" if of_service else "options") in known and (hint := way_out(door, name, value)):
+        what = "A job in a service has no" if of_service else f"{called} has no argument"
+        return ArgumentError(f"{what} '{name}'.", hint=hint)
     return ArgumentError(
         f"{called} has no argument '{name}'.", hint=_way_out(known, name, value, args)
     )

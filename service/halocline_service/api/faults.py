@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
-from halocline_engine.interface.absent import in_a_request
+from halocline_engine.interface.absent import Door, way_out
 from halocline_engine.interface.habits import hint_of_argument, hint_of_axes, hint_of_rule
 
 __all__ = ["Told", "plain", "shown", "told"]
@@ -227,7 +227,11 @@ def _unknown(place: _Path, given: object, what: str, schema: Mapping[str, Any]) 
     known = [known for names in sets for known in names]
     if name not in known:
         value = _at(place, given)
-        hint = in_a_request(name) or hint_of_argument(name, value, known) or _meant(name, known)
+        hint = (
+            way_out(Door.REQUEST, name)
+            or hint_of_argument(name, value, known)
+            or _meant(name, known)
+        )
         return Told(place, f"{_subject(place, what)} is unknown.", hint)
     value = _at(outer, given)
     taken = ", or ".join(_named(names) for names in sets)

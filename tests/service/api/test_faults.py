@@ -98,7 +98,7 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
         "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric',"
         " 'extrapolate' or 'none', or an"
         " object, got 5.",
-        _BOUNDARY,
+        'Write "boundary": {"x": {"constant": 5}}.',
     ),
     (
         {"boundary": {"x": {"constant": "a"}}},

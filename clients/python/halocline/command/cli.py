@@ -30,7 +30,9 @@ from halocline.errors import (
     ProgramError,
     RequestError,
 )
-from halocline_engine.interface.absent import on_the_command_line
+from halocline_engine.interface.absent import Door, way_out
+from halocline_engine.interface.habits import hint_of_argument
+from halocline_engine.interface.words import Interface, in_words_of
 
 __all__ = ["COMMANDS", "main"]
 
@@ -70,10 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _refuse_absent(words: Sequence[str], *, as_json: bool) -> None:
     """End for an option that other interfaces have, or that has another name now."""
     for word in words:
-        option = word.partition("=")[0]
-        way_out = on_the_command_line(option.removeprefix("--").replace("-", "_"))
-        if option.startswith("--") and way_out:
-            error = ArgumentError(f"There is no option '{option}'.", hint=way_out)
+        option, _, text = word.partition("=")
+        name = option.removeprefix("--").replace("-", "_")
+        hint = way_out(Door.COMMAND, name) or hint_of_argument(name, text or True, ["boundary"])
+        if option.startswith("--") and hint:
+            hint = in_words_of(Interface.COMMAND, hint)
+            error = ArgumentError(f"There is no option '{option}'.", hint=hint)
             typer.echo(render_error(error, as_json), err=True)
             raise SystemExit(2)
 

@@ -14,7 +14,8 @@ from halocline.inputs.arguments import plain, text
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input, with_texts
-from halocline_engine.interface.absent import in_the_library, shown
+from halocline_engine.interface.absent import Door, shown, way_out
+from halocline_engine.interface.habits import hint_of_argument
 from halocline_engine.interface.refusals import nearest, renamed_to
 from halocline_engine.interface.uncompiled import READING, with_reading
 from halocline_engine.language.python.sources import Source, with_place
@@ -214,7 +215,8 @@ def _way_out(process: str, name: str, value: Any, known: Sequence[str]) -> str:
         return f"Call the library: halocline.{_FUNCTIONS[process]}(..., {name}={shown(value)})."
     if close := nearest(name, known):
         return f"Did you mean '{close}'?"
-    return in_the_library(name, value) or f"It has: {', '.join(known)}."
+    hint = way_out(Door.LIBRARY, name, value) or hint_of_argument(name, value, known)
+    return hint or f"It has: {', '.join(known)}."
 
 
 @contextmanager
