@@ -226,5 +226,5 @@ def _side(dim: str, spec: Any, whose: str, end: str = "") -> Side:
     raise BoundaryError(
         f"The boundary of '{dim}'{whose} must be one of {words} or {{'constant': number}}, got"
         f" {spec!r}.",
-        hint=(not whose and hint_of_rule(dim, spec, end)) or _EXAMPLE,
+        hint=(not whose and hint_of_rule(dim, cast("object", spec), end)) or _EXAMPLE,
     )

@@ -142,7 +142,8 @@ def test_every_function_refuses_the_same_names(make: _Make, stored: bool, tmp_pa
             tridiagonal,
             "t" * 240,
             "The result cannot be named 'tttttttttttt...tttttt_status' because that is not a"
-            " valid array name. Give a 'name' of letters, digits and underscores.",
+            " valid array name. Give it a shorter name: it has 247 bytes, and at most 240 are"
+            " possible.",
         ),
         (
             gathered,

@@ -119,10 +119,10 @@ def test_sequences_are_left_out(tmp_path: Path) -> None:
 
 def test_what_is_no_netcdf_is_said(tmp_path: Path) -> None:
     path = tmp_path / "a.nc"
-    path.write_bytes(b"GRIB\x00\x00")
+    path.write_bytes(b"%PDF-1.4")
     with pytest.raises(DatasetError) as caught:
         open_source(path)
     assert str(caught.value) == (
-        f"Dataset '{path}' is no NetCDF file: expected the signature of HDF5 or 'CDF', got b'GRIB'."
+        f"Dataset '{path}' is no NetCDF file: expected the signature of HDF5 or 'CDF', got b'%PDF'."
         " If xarray can open it, pass the dataset; else it is not what its name says."
     )

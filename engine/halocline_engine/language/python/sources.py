@@ -156,7 +156,8 @@ def check_external(name: str, value: object) -> None:
     is_text = isinstance(value, str) and (value.endswith(".py") or "\n" in value)
     if not (is_text or isinstance(value, PathLike)):
         return
-    what = "a text" if "\n" in str(value) else f"the path '{value}'"
+    path = str(cast("object", value))
+    what = "a text" if "\n" in path else f"the path '{path}'"
     raise ArgumentError(
         f"The external '{name}' must be a module, a function or a number, got {what}.",
         hint=f"Modules are not read from files: import it, and pass externals={{'{name}': {name}}},"
