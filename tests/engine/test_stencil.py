@@ -243,7 +243,8 @@ def test_the_public_names_are_sorted_and_exist() -> None:
     assert all(hasattr(he, name) for name in he.__all__)
     assert {*he.__all__} <= {*dir(he)}
     with pytest.raises(
-        AttributeError, match=r"^module 'halocline_engine' has no attribute 'runs'$"
+        AttributeError,
+        match=r"^module 'halocline_engine' has no attribute 'runs'\. Did you mean 'run'\?$",
     ):
         getattr(he, "runs")  # noqa: B009 - what is tested
 

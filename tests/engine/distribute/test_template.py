@@ -96,3 +96,26 @@ def test_what_workers_with_devices_load_is_bounded() -> None:
     modules = set(told.stdout.decode().split())
     assert "halocline_engine.backends.cuda.build" in modules
     assert modules & (NEEDLESS - {"cupy", "halocline_engine.backends.cuda.build"}) == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks need Linux")
+def test_an_interrupt_while_the_template_starts_is_raised_afterwards() -> None:
+    script = (
+        "import os, signal, subprocess, sys\n"
+        "from multiprocessing import forkserver\n"
+        "from halocline_engine.distribute.executors.template import start_template\n"
+        "interrupt = 'import os, signal; os.kill(os.getpid(), signal.SIGINT)'\n"
+        "def start():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('held', flush=True)\n"
+        "    subprocess.run([sys.executable, '-c', f'{interrupt}; print(2)'], check=True)\n"
+        "forkserver.ensure_running = start\n"
+        "try:\n"
+        "    start_template({})\n"
+        "except KeyboardInterrupt:\n"
+        "    print('raised')\n"
+        "print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert told.stdout.decode().split() == ["held", "2", "raised", "set()"]
+    assert told.stderr == b""

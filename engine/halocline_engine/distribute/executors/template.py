@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Generator, Mapping
 from importlib.util import find_spec
 from multiprocessing import forkserver, resource_tracker
@@ -74,14 +75,23 @@ def end_if_new() -> None:
 def _holding_interrupts() -> Generator[None]:
     """Hold back Ctrl-C until the end, and from new processes for good.
 
-    This process ends them, and they would print tracebacks.
+    This process ends them, and they would print tracebacks. They have the signals that this thread
+    blocks; a signal that another thread gets is noted here.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
     resource_tracker.ensure_running()  # its start lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
