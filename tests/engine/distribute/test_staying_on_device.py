@@ -145,7 +145,7 @@ def test_records_of_a_device_stay_there(room: dict[str, int], method: str) -> No
     program = FIVE.replace("v: Field[float]", "f: Field[float], v: Field[float]")
     program = program.replace("0.25 *", "f[0, 1, 0] + 0.25 *")
     hours = np.array(["2015-01-01T00", "2015-01-01T01", "2015-01-01T02"], "datetime64[ns]")
-    dataset = data().assign(
+    dataset: Any = data().assign(
         f=(("time", "y", "x"), np.random.default_rng(5).normal(size=(3, 60, 70)))
     )
     dataset = dataset.assign_coords(time=hours)

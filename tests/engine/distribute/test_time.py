@@ -335,7 +335,7 @@ def small(u: Field[float], f: Field[float], v: Field[float], a: float):
 HOURS = _NUMPY.arange("2015-01-01", "2015-01-01T06", np.timedelta64(1, "h"), "datetime64[ns]")
 
 
-def small(**variables: Any) -> xr.Dataset:
+def small(**variables: Any) -> Any:
     rng = np.random.default_rng(7)
     found: dict[str, Any] = {
         "u": (("y", "x"), rng.normal(size=(6, 7))),
@@ -575,8 +575,8 @@ def test_a_run_with_a_clock_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not [one for one in events if isinstance(one, Resumed)]
 
 
-NOLEAP: Any = cast(Any, small()).convert_calendar("noleap", use_cftime=True)
-BOUNDED: Any = cast(Any, small()).assign_coords(
+NOLEAP = small().convert_calendar("noleap", use_cftime=True)
+BOUNDED = small().assign_coords(
     edges=(("time", "two"), np.stack([HOURS, HOURS + np.timedelta64(1, "h")], axis=1))
 )
 BOUNDED.time.attrs["bounds"] = "edges"
