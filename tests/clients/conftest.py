@@ -20,10 +20,17 @@ def quiet() -> Generator[None]:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, quiet: None) -> Generator[str]:
+def service_roots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder whose datasets the service may read."""
+    folder = tmp_path_factory.mktemp("service") / "roots"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(service_roots: Path, quiet: None) -> Generator[str]:
     """Give the address of a service without keys, which may read its folder `roots`."""
-    settings = settings_for(tmp_path_factory.mktemp("service"), "none")
-    (settings.data_dir / "roots").mkdir()
+    settings = settings_for(service_roots.parent, "none")
     with serving(settings):
         yield f"http://127.0.0.1:{settings.port}"
 

@@ -201,5 +201,5 @@ def test_what_the_inputs_tell_is_refused_at_once(client: Client, dataset: xr.Dat
     with pytest.raises(RequestError) as caught:
         client.regrid(sent, "b.nc")
     assert caught.value.message == (
-        "There is no dataset 'b.nc' under the folders that may be read."
+        "Dataset 'b.nc' is not on this machine, and the service has no dataset of this name."
     )

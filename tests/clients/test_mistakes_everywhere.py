@@ -93,6 +93,7 @@ def files(folder: Path) -> None:
     (folder / "job.yaml").write_text("process: [stencil\n")
     (folder / "job.toml").write_text("[inputs]\nprogram = 'smooth.py'\ndataset = 'sea.nc'\n")
     (folder / "result.zarr").mkdir()
+    (folder / "inputs.json").write_text('{"weights": "/data/weights.nc"}')
 
 
 def command(*words: str) -> Callable[[Place], Answer]:
@@ -142,7 +143,7 @@ _NO_FOLDER = (
     " .zmetadata."
 )
 _OPERATOR = "'Gradient' is neither a function nor an operator."
-_RULES = "'periodic', 'edge', 'reflect', 'extrapolate' or 'none', or an object"
+_RULES = "'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none', or an object"
 _PACKED = (
     "Its values are packed by 'scale_factor' and '_FillValue': decode them with"
     " xr.decode_cf(dataset), or open the dataset with mask_and_scale=True."
@@ -158,6 +159,18 @@ def packed() -> xr.Dataset:
     values = (("z", "y", "x"), np.full((3, 4, 6), -32768, "int16"))
     attributes = {"scale_factor": 0.5, "_FillValue": np.int16(-32768)}
     return dataset.assign(t=(*values, attributes))
+_NOWHERE = "is not on this machine, and the service has no dataset of this name."
+_KINDS = " Or name a file, a Zarr store, 'upload:ID' or 'job:ID'."
+
+
+def _looked(name: str) -> str:
+    listed = "'client.datasets()' lists the datasets of the service."
+    return f"There is no '{Path(name).absolute()}' here. {listed}"
+
+
+def _no_scheme(scheme: str) -> str:
+    told = f"'{scheme}:' addresses are not supported, and no object stores yet"
+    return f"Dataset '{scheme}://bucket/sea.zarr' cannot be read: {told}."
 
 
 #: By name: what is asked, and the sentence and the way out of the answer.
@@ -329,6 +342,97 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
         command("submit", "smooth.py", "sea.nc", "--padding=extend"),
         "error: There is no option '--padding'.",
         "Boundaries are given by dimension: --boundary x=edge.",
+    "client: missing file": (
+        by("client", dataset="nothing.nc"),
+        f"Dataset 'nothing.nc' {_NOWHERE}",
+        _looked("nothing.nc"),
+    ),
+    "client: missing file by an absolute path": (
+        by("client", dataset="/data/sea.nc"),
+        "Dataset '/data/sea.nc' is not on this machine, and the service may not read it.",
+        _looked("/data/sea.nc"),
+    ),
+    "client: upload of a missing file": (
+        client(lambda client: client.stencil(PROGRAM, ["nothing.nc", "none.nc"])),
+        "Dataset 'nothing.nc' is not on this machine.",
+        f"There is no '{Path.cwd()}/nothing.nc' here. Jobs also take the datasets that"
+        " 'client.datasets()' lists, by name.",
+    ),
+    "client: object store": (
+        by("client", dataset="s3://bucket/sea.zarr"),
+        _no_scheme("s3"),
+        "Open it with xarray.open_zarr or xarray.open_dataset, and pass the dataset." + _KINDS,
+    ),
+    "command: missing file": (
+        command("submit", "smooth.py", "/data/sea.nc", "--scalar", "weight=1"),
+        "error: Dataset '/data/sea.nc' is not on this machine, and the service may not read it.",
+        "There is no '/data/sea.nc' here. 'halocline datasets' lists the datasets of the service.",
+    ),
+    "command: missing file beside one that is here": (
+        command("submit", "inputs.json", "sea.nc", "--process", "regrid"),
+        f"error: Dataset '/data/weights.nc' {_NOWHERE}".replace(
+            "has no dataset of this name", "may not read it"
+        ),
+        "There is no '/data/weights.nc' here. 'halocline datasets' lists the datasets of the"
+        " service.",
+    ),
+    "command: object store": (
+        command("submit", "smooth.py", "gs://bucket/sea.zarr"),
+        "error: " + _no_scheme("gs"),
+        "Copy it to this machine first." + _KINDS,
+    ),
+    "command: status": (
+        command("status"),
+        "error: There is no command 'halocline status'.",
+        "Write halocline show ID.",
+    ),
+    "command: list": (
+        command("list", "--limit", "3"),
+        "error: There is no command 'halocline list'.",
+        "Write halocline ls.",
+    ),
+    "command: process": (
+        command("regrid", "sea.nc", "weights.nc"),
+        "error: There is no command 'halocline regrid'.",
+        "Write halocline run INPUTS.json --process regrid.",
+    ),
+    "command: misspelt": (
+        command("sumbit", "smooth.py", "sea.nc"),
+        "error: There is no command 'halocline sumbit'.",
+        "Write halocline submit.",
+    ),
+    "command: of the server": (
+        command("up"),
+        "error: There is no command 'halocline up'.",
+        "Write halocline-server up.",
+    ),
+    "command: list of uploads": (
+        command("uploads", "list"),
+        "error: There is no command 'halocline uploads list'.",
+        "Write halocline uploads ls.",
+    ),
+    "command: cyclic boundary": (
+        command("submit", "smooth.py", "sea.nc", "--scalar", "weight=1", "--boundary", "x=cyclic"),
+        "error: Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none',"
+        " or an object, got 'cyclic'.",
+        "Write --boundary x=periodic.",
+    ),
+    "rest: object store": (
+        by("rest", dataset="s3://bucket/sea.zarr"),
+        "Dataset 's3://bucket/sea.zarr' cannot be read: the service reads no 's3:' addresses, and"
+        " no object stores yet.",
+        "Name a dataset from GET /datasets, 'upload:<id>' or 'job:<id>'; POST /uploads sends one of"
+        " yours.",
+    ),
+    "rest: missing dataset": (
+        by("rest", dataset="nothing.zarr"),
+        "There is no dataset 'nothing.zarr' under the folders that may be read.",
+        "GET /datasets lists those of the service; POST /uploads sends one of yours.",
+    ),
+    "rest: number as text": (
+        by("rest", steps="200", feedback={"t": "s"}),
+        "Input 'steps' must be a whole number, got '200'.",
+        'Write "steps": 200.',
     ),
     "rest: parameter": (
         get("/jobs?state=failed"),
@@ -399,7 +503,7 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
     "page: dataset": (
         by("page", dataset="nothing.zarr"),
         "There is no dataset 'nothing.zarr' under the folders that may be read.",
-        "'Datasets' lists those of the service; clients upload files that exist where they run.",
+        "'Datasets' lists those of the service; 'Datasets' sends one of yours.",
     ),
     "page: grid for weights": (
         by("page", process="regrid"),
@@ -422,6 +526,58 @@ def test_a_program_before_its_dataset(place: Place) -> None:
     answer = command("submit", "sea.nc", "smooth.py")(place)
     assert "The program comes first, then the dataset: smooth.py sea.nc." in answer.message
     assert not answer.computed
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("lon:periodic", "got 'lon:periodic'. Write --boundary lon=periodic."),
+        ("lon", "got 'lon'. Write --boundary lon=KIND."),
+        ("periodic", "got 'periodic'. Write --boundary DIM=periodic."),
+        ("=edge", "got '=edge'. Write --boundary DIM=KIND."),
+    ],
+)
+def test_a_boundary_without_an_equals_sign(place: Place, word: str, told: str) -> None:
+    answer = command("submit", "smooth.py", "sea.nc", "--boundary", word)(place)
+    lines = " ".join(answer.message.replace("│", " ").split())
+    assert f"Invalid value for --boundary: Expected NAME=VALUE, {told}" in lines
+    assert not answer.computed
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("run", "There is no 'dataset.halocline.run'. Did you mean 'dataset.halocline.stencil'?"),
+        ("regridd", "There is no 'dataset.halocline.regridd'. Did you mean 'dataset.halocline.re"),
+        ("plot", "There is no 'dataset.halocline.plot'. There are: column, factor, gather, mat"),
+    ],
+)
+def test_a_method_that_datasets_do_not_have(name: str, told: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(_any(sea()).halocline, name)
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize("kind", [hc.Client, hc.AsyncClient])
+def test_a_method_that_clients_do_not_have(kind: Any) -> None:
+    with pytest.raises(
+        AttributeError, match=r"^There is no 'client\.run'\. Did you mean 'client\.st"
+    ):
+        _ = kind("http://127.0.0.1:9").run
+    assert not hasattr(kind("http://127.0.0.1:9"), "_nothing")
+
+
+def test_datasets_of_a_service_are_listed(place: Place, service_roots: Path) -> None:
+    _any(sea()).to_netcdf(service_roots / "sea.nc")
+    try:
+        assert place.client.datasets() == ["sea.nc"]
+        assert run_command(["datasets"], place).message == "Exit 0: sea.nc\n"
+        assert by("client", dataset="sea.nc", steps=3)(place).message == _NO_FEEDBACK
+    finally:
+        (service_roots / "sea.nc").unlink()
+    assert place.client.datasets() == []
+    answer = run_command(["datasets"], place)
+    assert answer.message == "Exit 0: The service has no datasets of its own.\n"
 
 
 def test_a_job_file_in_yaml_has_an_example_in_yaml(place: Place) -> None:

@@ -280,7 +280,7 @@ def test_a_request_whose_values_do_not_fit_fails_the_job(client: Client) -> None
 
 
 def test_a_dataset_that_is_not_there_is_refused(client: Client) -> None:
-    with pytest.raises(DatasetError, match=r"^There is no dataset 'nowhere\.zarr' under the "):
+    with pytest.raises(DatasetError, match=r"^Dataset 'nowhere\.zarr' is not on this machine, "):
         client.stencil(halve, "nowhere.zarr")
     with pytest.raises(DatasetError, match=r"^Dataset '/etc/passwd' is not under a folder that"):
         client.stencil(halve, "file:///etc/passwd")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from halocline.client import Client
 from halocline.errors import ArgumentError
+from halocline.processes.methods import Methods
 from halocline.processes.parameters import (
     ColumnArguments,
     FactorArguments,
@@ -44,12 +45,14 @@ __all__ = ["HaloclineAccessor"]
 
 
 @with_answers
-class HaloclineAccessor:
+class HaloclineAccessor(Methods):
     """Submit jobs on the dataset or array that it belongs to.
 
     Each method has the arguments of the client's method of the same name, but the dataset, and
     `client`; by default the service is that of the environment or the settings file.
     """
+
+    _written = "dataset.halocline"
 
     def __init__(self, dataset: xr.Dataset | xr.DataArray) -> None:
         self._dataset = dataset

@@ -19,6 +19,7 @@ from halocline.inputs.stages import each_input
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.many import Outcome, run_all
+from halocline.processes.methods import Methods
 from halocline.processes.parameters import JobArguments
 from halocline.processes.reductions import Reductions
 from halocline.processes.solves import Solves
@@ -35,7 +36,7 @@ _IDS = "'client.jobs()' lists yours; 'job.id' is the whole id."
 
 
 @with_answers
-class Client(Stencils, Solves, Transfers, Reductions):
+class Client(Methods, Stencils, Solves, Transfers, Reductions):
     """A connection to one service.
 
     Use it in a `with` block, or call `close`; its jobs need it as long as they are used.
@@ -63,6 +64,8 @@ class Client(Stencils, Solves, Transfers, Reductions):
     'http://127.0.0.1:8000'
 
     """
+
+    _written = "client"
 
     def __init__(
         self,
@@ -193,6 +196,30 @@ class Client(Stencils, Solves, Transfers, Reductions):
 
         """
         return upload(self._connection, sendable("dataset", dataset), (), keep=True)
+
+    def datasets(self, limit: int = 1000) -> list[str]:
+        """Return the names of the datasets that the service has.
+
+        Parameters
+        ----------
+        limit : int, default: 1000
+            Number of names, up to 1000.
+
+        Returns
+        -------
+        list of str
+            Names below the folders that the operator of the service has chosen, as jobs take them.
+
+        Examples
+        --------
+        >>> client.datasets()
+        []
+
+        """
+        answer = self._connection.get(
+            "/datasets", needs=("datasets",), limit=limited("limit", limit)
+        )
+        return cast("list[str]", answer["datasets"])
 
     @property
     def uploads(self) -> Uploads:

@@ -6,7 +6,15 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-__all__ = ["RULES", "WEIGHTS", "axis_called", "hint_of_argument", "hint_of_axes", "hint_of_rule"]
+__all__ = [
+    "RULES",
+    "RULES_HERE",
+    "WEIGHTS",
+    "axis_called",
+    "hint_of_argument",
+    "hint_of_axes",
+    "hint_of_rule",
+]
 
 #: The way out for arguments by which xESMF makes weights.
 WEIGHTS = (
@@ -25,14 +33,18 @@ RULES = (
     "none",
 )
 #: Rules by their names here, in xgcm, scipy.ndimage, numpy.pad, dask.map_overlap and PyTorch.
-_HERE: Mapping[str, Any] = {
+RULES_HERE: Mapping[str, Any] = {
     **{rule: rule for rule in RULES},
-    **{name: {"constant": 0.0} for name in ("fill", "constant", "grid-constant", "zero", "zeros")},
-    **dict.fromkeys(("extend", "nearest", "replicate", "clamp", "neumann"), "edge"),
-    **dict.fromkeys(("wrap", "grid-wrap", "cyclic", "circular"), "periodic"),
-    "mirror": "reflect",
+    **{
+        name: {"constant": 0.0}
+        for name in ("fill", "constant", "grid-constant", "zero", "zeros", "dirichlet")
+    },
+    **dict.fromkeys(("extend", "nearest", "replicate", "clamp", "pad", "neumann"), "edge"),
+    **dict.fromkeys(("wrap", "grid-wrap", "cyclic", "circular", "ring", "period"), "periodic"),
+    **dict.fromkeys(("mirror", "reflection"), "reflect"),
+    **dict.fromkeys(("linear", "linear-ramp", "extrapolation"), "extrapolate"),
     "grid-mirror": "symmetric",
-    **dict.fromkeys(("empty", "open"), "none"),
+    **dict.fromkeys(("empty", "open", "free", "nothing", "null"), "none"),
 }
 _AXES = {"X": "I", "Y": "J", "Z": "K", "I": "I", "J": "J", "K": "K"}
 _PERIODIC = ("periodic", "cyclic", "wrap")
@@ -67,8 +79,8 @@ def _rule_here(rule: object) -> Any:
         case int() | float():
             return {"constant": rule}
         case str():
-            known = difflib.get_close_matches(rule.lower().replace("_", "-"), _HERE, 1, 0.8)
-            return _HERE[known[0]] if known else None
+            known = difflib.get_close_matches(rule.lower().replace("_", "-"), RULES_HERE, 1, 0.8)
+            return RULES_HERE[known[0]] if known else None
         case _:
             return None
 

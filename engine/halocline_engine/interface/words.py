@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar, assert_never, cast
 
 from halocline_engine.interface.notation import Placeholder, Value, end_of_value, value_of
 
-__all__ = ["OPTIONS", "Interface", "in_words_of", "reworded"]
+__all__ = ["ARGUMENTS", "OPTIONS", "Interface", "in_words_of", "reworded"]
 
 _Document = TypeVar("_Document")
 
@@ -65,7 +65,8 @@ OPTIONS: Mapping[str, str] = {
 #: Options whose words may be joined by commas; others are repeated.
 _JOINED = ("axes", "boundary", "chunks", "grid", "time")
 
-_ARGUMENTS = (
+#: Arguments that messages name in Python's notation.
+ARGUMENTS = (
     *OPTIONS,
     *(
         "axis",
@@ -86,7 +87,8 @@ _ARGUMENTS = (
 _ROUTES: Mapping[str, tuple[str, str, str]] = {
     "GET /jobs": ("'client.jobs()'", "'halocline ls'", "'Jobs'"),
     "GET /uploads": ("'client.uploads.list()'", "'halocline uploads ls'", "'Datasets'"),
-    "GET /datasets": ("The page 'Datasets'", "The page 'Datasets'", "'Datasets'"),
+    "GET /datasets": ("'client.datasets()'", "'halocline datasets'", "'Datasets'"),
+    "POST /uploads": ("'client.upload(dataset)'", "'halocline upload FILE'", "'Datasets'"),
     "DELETE /jobs/{id}": ("'job.cancel()'", "'halocline cancel ID'", "'Cancel'"),
     "DELETE /uploads/{id}": (
         "'client.uploads.remove(id)'",
@@ -96,12 +98,18 @@ _ROUTES: Mapping[str, tuple[str, str, str]] = {
 }
 _TEXT = "Write the text of a program: a function with 'with computation(...)' in its body."
 _ADDRESS = "Check the address of the service."
+_SEND = "Copy it, and send the copy: POST /uploads."
 #: What others are told in place of a sentence for Python, or for readers of JSON.
 _SENTENCES: Mapping[str, Mapping[Interface, str]] = {
     "Pass the text of a program, the path of a '.py' file that is here, or the function itself.": {
         Interface.COMMAND: "Name a '.py' file that is here.",
         Interface.JSON: _TEXT,
         Interface.PAGE: _TEXT,
+    },
+    "Open it with xarray.open_zarr or xarray.open_dataset, and pass the dataset.": {
+        Interface.COMMAND: "Copy it to this machine first.",
+        Interface.JSON: _SEND,
+        Interface.PAGE: _SEND,
     },
     "GET /api describes every path; start at /.": {
         Interface.PYTHON: _ADDRESS,
@@ -111,7 +119,7 @@ _SENTENCES: Mapping[str, Mapping[Interface, str]] = {
 }
 _BY_NAME = {name: (route, *names) for route, names in _ROUTES.items() for name in (route, names[0])}
 _ROUTE = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, _BY_NAME))})(?![\w/{{?])")
-_NAMES = "|".join(sorted(_ARGUMENTS, key=len, reverse=True))
+_NAMES = "|".join(sorted(ARGUMENTS, key=len, reverse=True))
 _SETTING = re.compile(rf"(?<![\w.'\"(-])({_NAMES})=(?!=)")
 _SUBJECT = re.compile(r"\b([Aa]rgument|[Ii]nput) '(\w+)((?:[.\[][^' ]*)?)'")
 

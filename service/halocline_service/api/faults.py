@@ -9,14 +9,15 @@ told: there, what surrounds it was understood.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from halocline_engine.interface.absent import Door, way_out
 from halocline_engine.interface.habits import hint_of_argument, hint_of_axes, hint_of_rule
+from halocline_service.api.corrections import correction
 
 __all__ = ["Told", "plain", "shown", "told"]
 
@@ -57,6 +58,7 @@ class Told:
     place: _Path
     message: str
     hint: str = ""
+    is_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +77,32 @@ class _Fault:
 
 
 def told(
-    errors: Sequence[_Error], given: object, *, what: str, schema: Mapping[str, Any]
+    errors: Sequence[_Error],
+    given: object,
+    *,
+    what: str,
+    schema: Mapping[str, Any],
+    below: Collection[str] = (),
 ) -> list[Told]:
     """Tell of the inputs that are wrong, of each once, in the order of the model.
 
-    `what` an input is called, and `schema` is that of the model without references.
+    `what` an input is called, and `schema` is that of the model without references. Names in
+    `below` belong below 'inputs'.
     """
     inputs: dict[_Path, list[_Fault]] = {}
     for error in errors:
         fault = _located(error, given)
         inputs.setdefault(fault.place[:1], []).append(fault)
     first = islice(inputs.values(), _MOST)
-    return [_sentence(faults, given, what, schema) for faults in first]
+    return [_below(below, _sentence(faults, given, what, schema)) for faults in first]
+
+
+def _below(names: Collection[str], fault: Told) -> Told:
+    """Return a fault with the right place for a name that stands beside 'inputs'."""
+    if len(fault.place) != 1 or fault.place[0] not in names or not fault.is_unknown:
+        return fault
+    hint = f'Write it below "inputs": {{"inputs": {{"{fault.place[0]}": ...}}}}.'
+    return replace(fault, hint=hint)
 
 
 def shown(value: object) -> str:
@@ -164,11 +180,12 @@ def _sentence(
         within = _subject(first.place[:-1], what.lower())
         subject = f"The name {shown(first.place[-1])} in {within}"
         hint = _of_others(first.place[:-1], given) or _description(schema, first.place)
-        return Told(first.place, f"{subject} must {expected}.", hint)
+        allowed = _schemas_at(schema, first.place)
+    right = correction([one.error for one in here], first.place, allowed, what=what)
     return Told(
         first.place,
         f"{subject} must {expected}, got {_got(kind, first.error['input'])}.",
-        _of_others(first.place, given) or _description(schema, first.place),
+        right or _of_others(first.place, given) or _description(schema, first.place),
     )
 
 
@@ -232,7 +249,7 @@ def _unknown(place: _Path, given: object, what: str, schema: Mapping[str, Any]) 
             or hint_of_argument(name, value, known)
             or _meant(name, known)
         )
-        return Told(place, f"{_subject(place, what)} is unknown.", hint)
+        return Told(place, f"{_subject(place, what)} is unknown.", hint, is_unknown=True)
     value = _at(outer, given)
     taken = ", or ".join(_named(names) for names in sets)
     got = _named(list(value))

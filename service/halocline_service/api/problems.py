@@ -8,7 +8,7 @@ plain `application/json` where the request accepts that only.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -24,6 +24,7 @@ from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 from halocline_engine.errors import HaloclineError
 from halocline_engine.interface.words import Interface, reworded
 from halocline_service.api.faults import plain, told
+from halocline_service.api.near_routes import SEND, way_out
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
 from halocline_service.processes.describe import resolved_schema
@@ -226,11 +227,19 @@ _PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path",
 
 
 def inputs_problem(
-    errors: Sequence[Any], given: object, *, what: str, model: type[BaseModel] | None = None
+    errors: Sequence[Any],
+    given: object,
+    *,
+    what: str,
+    model: type[BaseModel] | None = None,
+    below: Collection[str] = (),
 ) -> ProblemError:
-    """Make the problem of what its model refuses; the first input that is wrong is its detail."""
+    """Make the problem of what its model refuses; the first input that is wrong is its detail.
+
+    Names in `below` belong below 'inputs'.
+    """
     schema = resolved_schema(model) if model is not None else {}
-    found = told(errors, given, what=what, schema=schema)
+    found = told(errors, given, what=what, schema=schema, below=below)
     listed = [
         {"location": [plain(str(part)) for part in one.place], "message": one.message}
         for one in found
@@ -248,19 +257,48 @@ def _request_problem(request: Request, error: RequestValidationError) -> Problem
         given = {one["loc"][0]: one["input"] for one in here if one["type"] != "missing"}
         return inputs_problem(here, given, what=_PLACES.get(where, "Part"))
     if here[0]["type"] == "json_invalid":
-        reason, at = here[0]["ctx"]["error"], here[0]["loc"][0]
-        detail = f"The body of the request must be JSON, got at character {at}: {reason}."
-        return ProblemError("argument", detail)
+        return _json_problem(str(error.body), here[0]["loc"][0], here[0]["ctx"]["error"])
     if not here[0]["loc"] and here[0]["type"] == "missing":
-        return ProblemError("argument", "The body of the request is missing.")
+        hint = "Send it as JSON, with 'Content-Type: application/json'."
+        return ProblemError("argument", "The body of the request is missing.", hint=hint)
     if isinstance(error.body, bytes):
         kind = request.headers.get("content-type", "nothing")
         detail = f"The body of the request must be JSON, and its Content-Type say so, got '{kind}'."
-        return ProblemError("argument", detail, hint="Send 'Content-Type: application/json'.")
+        to_uploads = request.url.path.rstrip("/").endswith("/uploads")
+        hint = SEND if to_uploads else "Send 'Content-Type: application/json'."
+        return ProblemError("argument", detail, hint=hint)
     field = getattr(request.scope.get("route"), "body_field", None)
     model = getattr(getattr(field, "field_info", None), "annotation", None)
     known = model if isinstance(model, type) and issubclass(model, BaseModel) else None
-    return inputs_problem(here, error.body, what=_PLACES[where], model=known)
+    below = _inputs_of(request) if "inputs" in getattr(known, "model_fields", ()) else ()
+    return inputs_problem(here, error.body, what=_PLACES[where], model=known, below=below)
+
+
+def _inputs_of(request: Request) -> Collection[str]:
+    """Return the names of the inputs of the process that a path names."""
+    processes: Mapping[str, Any] = request.app.state.context.processes
+    process = processes.get(request.path_params.get("process_id", ""))
+    return () if process is None else process.inputs.model_fields
+
+
+def _json_problem(text: str, at: int, reason: str) -> ProblemError:
+    """Make the problem of a body that is no JSON from a character on."""
+    before, rest = text[:at], text[at:].lstrip()
+    line, column = before.count("\n") + 1, at - before.rfind("\n")
+    detail = f"The body of the request must be JSON, got {reason[:1].lower()}{reason[1:]}"
+    # Python tells of a comma at its own place, or behind it.
+    comma = before.rstrip() if before.rstrip().endswith(",") else ""
+    after = rest.removeprefix(",").lstrip()[:1]
+    match after:
+        case "}" | "]" if comma or rest.startswith(","):
+            hint = f"Leave out the comma in front of '{after}'."
+        case "'":
+            hint = 'Write names and text in double quotes: "name".'
+        case "":
+            hint = "Something is not closed: a bracket, a brace or a quote."
+        case _:
+            hint = f"Look at: {plain(text[max(0, at - 20) : at + 20])}"
+    return ProblemError("argument", f"{detail} at line {line}, column {column}.", hint=hint)
 
 
 def problem_response(request: Request, error: ProblemError) -> Response:
@@ -323,7 +361,7 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         problem = _http_problem(request, error)
         if problem.status == METHOD_NOT_ALLOWED:
-            problem.headers["Allow"] = _allowed(request)
+            problem.headers["Allow"] = ", ".join(_allowed(request))
         return problem_response(request, problem)
 
     def of_store(request: Request, error: Exception) -> Response:
@@ -364,17 +402,17 @@ def problem_of(error: HaloclineError) -> ProblemError:
     problem = stored_problem(fields)
     if isinstance(error, DatasetRefused):
         problem.status = {FORBIDDEN: 403, MISSING: 404}.get(error.reason, problem.status)
-        problem.fields |= {"missing": f"upload:{error.upload}"} if error.upload else {}
+        problem.fields |= {"missing": error.missing} if error.missing else {}
     return problem
 
 
-def _allowed(request: Request) -> str:
+def _allowed(request: Request) -> list[str]:
     """Name the methods of a path; each of its routes knows its own only."""
     methods: set[str] = set()
     for route in request.app.state.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
             methods |= getattr(route, "methods", None) or set()
-    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 #: Statuses of requests for which there is no route.
@@ -392,6 +430,7 @@ def _http_problem(request: Request, error: HTTPException) -> ProblemError:
     code = _CODES_OF_STATUS.get(error.status_code, "request")
     detail, hint = f"{error.detail}.".replace("..", "."), ""
     if error.status_code in _OF_PATHS:
-        detail = f"{request.method} '{request.url.path}': {detail}"
-        hint = "GET /api describes every path; start at /."
+        detail = f"{request.method} '{plain(request.url.path)}': {detail}"
+        allowed = _allowed(request) if error.status_code == METHOD_NOT_ALLOWED else ()
+        hint = way_out(request.method, request.url.path, allowed, request.app.state.routes)
     return ProblemError(code, detail, hint=hint, status=error.status_code, headers=error.headers)

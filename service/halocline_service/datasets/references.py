@@ -34,12 +34,15 @@ class DatasetRefused(DatasetError):
     """A reference that is not answered; `reason` is FORBIDDEN, MISSING or empty (not a reference).
 
     It counts as a `DatasetError` everywhere; the HTTP surface also tells the reasons apart.
+    `missing` is the reference where the service has no such dataset.
     """
 
-    def __init__(self, message: str, *, hint: str = "", reason: str = "", upload: str = "") -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", reason: str = "", missing: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
-        self.upload = upload  # the identifier of one that is not there
+        self.missing = missing
 
 
 def no_upload(upload_id: str) -> DatasetRefused:
@@ -48,7 +51,7 @@ def no_upload(upload_id: str) -> DatasetRefused:
         f"There is no upload '{upload_id}'.",
         hint="GET /uploads lists yours; one that was sent for jobs goes with the last of them.",
         reason=MISSING,
-        upload=upload_id,
+        missing=f"upload:{upload_id}",
     )
 
 
@@ -142,9 +145,10 @@ class Resolver:
         if not any(_is_under(resolved, root) for root in self.roots):
             raise DatasetRefused(
                 f"Dataset '{text}' is not under a folder that may be read.",
-                hint="An operator names such folders in HALOCLINE_DATA_ROOTS. The client uploads "
-                "a file that it finds where it runs.",
+                hint="An operator names such folders in HALOCLINE_DATA_ROOTS. POST /uploads sends "
+                "a dataset of yours.",
                 reason=FORBIDDEN,
+                missing=text,
             )
         return _existing(resolved, text)
 
@@ -160,17 +164,25 @@ class Resolver:
             if os.path.exists(resolved):  # `Path.exists` raises where a name is too long
                 return _existing(resolved, text)
         if _SCHEME.match(text):  # names of files may have colons
-            scheme = text.partition(":")[0]
-            raise DatasetRefused(f"Datasets cannot be read from scheme '{scheme}:'.", hint=_HINT)
+            raise _other_scheme(text)
         raise DatasetRefused(
             f"There is no dataset '{text}' under the folders that may be read.",
-            hint="GET /datasets lists those of the service; clients upload files that exist where "
-            "they run.",
+            hint="GET /datasets lists those of the service; POST /uploads sends one of yours.",
             reason=MISSING,
+            missing=text,
         )
 
 
 _HINT = "Name a file under a configured folder, 'upload:<id>' or 'job:<id>'."
+
+
+def _other_scheme(text: str) -> DatasetRefused:
+    return DatasetRefused(
+        f"Dataset '{text}' cannot be read: the service reads no '{text.partition(':')[0]}:' "
+        "addresses, and no object stores yet.",
+        hint="Name a dataset from GET /datasets, 'upload:<id>' or 'job:<id>'; POST /uploads sends "
+        "one of yours.",
+    )
 
 
 def _path_of(url: str) -> str:

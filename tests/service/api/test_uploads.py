@@ -161,9 +161,8 @@ def test_an_empty_upload_is_no_zarr_store(idle: Running) -> None:
     upload, _ = start(idle)
     answer = idle.client.post(f"/uploads/{upload}/complete")
     assert answer.status_code == 400
-    assert answer.json()["detail"] == (
-        "The dataset is not a Zarr store: it has neither 'zarr.json' nor '.zgroup'."
-    )
+    assert answer.json()["detail"] == f"Upload '{upload}' has nothing in it."
+    assert answer.json()["hint"].startswith("POST /uploads opens an upload; then PUT /uploads/{id}")
 
 
 @pytest.mark.parametrize(

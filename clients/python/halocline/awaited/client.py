@@ -16,6 +16,7 @@ from halocline.awaited.job import AsyncJob, accepted, several
 from halocline.client import Client
 from halocline.errors import ArgumentError, HaloclineError
 from halocline.inputs.arguments import limited
+from halocline.processes.methods import Methods
 from halocline.transfer.uploads import Uploads
 from halocline_engine.signatures import with_answers
 
@@ -64,7 +65,7 @@ class AsyncOutcome:
 
 
 @with_answers
-class AsyncClient(Awaiting):
+class AsyncClient(Methods, Awaiting):
     """A connection to one service, for `asyncio`: as `Client`, but its methods are awaited.
 
     Use it in an `async with` block, or await `close`; its jobs need it as long as they are used.
@@ -90,6 +91,8 @@ class AsyncClient(Awaiting):
     43.0
 
     """
+
+    _written = "client"
 
     def __init__(
         self,
@@ -139,6 +142,7 @@ class AsyncClient(Awaiting):
     documents = awaited(Client.documents)
     execute = awaited(Client.execute)
     upload = awaited(Client.upload)
+    datasets = awaited(Client.datasets)
 
     @property
     def uploads(self) -> AsyncUploads:

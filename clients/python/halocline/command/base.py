@@ -12,6 +12,7 @@ import typer
 
 from halocline.client import Client
 from halocline.command.render import render_job
+from halocline.command.unknown import Commands
 from halocline.config import DEFAULT_URL
 from halocline.downloads import checked_output
 from halocline.errors import NotFoundError, OutputError
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 app = typer.Typer(
+    cls=Commands,
     help="Submit jobs to a Halocline service and download results.",
     no_args_is_help=True,
     rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
@@ -41,7 +43,10 @@ app = typer.Typer(
 )
 
 uploads = typer.Typer(
-    help="List and delete uploaded datasets.", no_args_is_help=True, rich_markup_mode=None
+    cls=Commands,
+    help="List and delete uploaded datasets.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(uploads, name="uploads")
 

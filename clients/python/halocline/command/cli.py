@@ -20,6 +20,7 @@ import typer
 from halocline.command import bench, reading, sending
 from halocline.command.base import app
 from halocline.command.render import render_error
+from halocline.command.unknown import refuse
 from halocline.errors import (
     ArgumentError,
     BusyError,
@@ -78,8 +79,7 @@ def _refuse_absent(words: Sequence[str], *, as_json: bool) -> None:
         if option.startswith("--") and hint:
             hint = in_words_of(Interface.COMMAND, hint)
             error = ArgumentError(f"There is no option '{option}'.", hint=hint)
-            typer.echo(render_error(error, as_json), err=True)
-            raise SystemExit(2)
+            refuse(error, as_json=as_json)
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from halocline_engine.interface.habits import RULES
 
 __all__ = [
     "Given",
@@ -28,6 +31,16 @@ _BOUNDARY = (
     "DIM=KIND, DIM.low=KIND or DIM.fields.FIELD=KIND: periodic, edge, reflect, symmetric,"
     " antisymmetric, extrapolate, none or a number."
 )
+_FORMS: Mapping[str, str] = {
+    "--boundary": "DIM=KIND",
+    "--chunk": "DIM=SIZE",
+    "--axes": "AXIS=DIM",
+    "--scalar": "NAME=NUMBER",
+    "--external": "NAME=NUMBER",
+    "--field": "PARAMETER=VARIABLE",
+    "--feedback": "OUTPUT=INPUT",
+    "--dtype": "NAME=TYPE",
+}
 _OPTIONS: dict[str, Any] = {
     "stencil_name": Annotated[
         str | None, typer.Option(help="Which stencil of the file, if it has several.")
@@ -159,11 +172,29 @@ def pairs(option: str, words: Sequence[str] | None) -> dict[str, str]:
     for word in words or ():
         name, equals, value = word.partition("=")
         if not (name and equals and value):
-            raise typer.BadParameter(f"Expected NAME=VALUE, got '{word}'.", param_hint=option)
+            told = (
+                f"Expected NAME=VALUE, got '{word}'. Write {option} {_with_equals(option, word)}."
+            )
+            raise typer.BadParameter(told, param_hint=option)
         if name in found:
             raise typer.BadParameter(f"'{name}' is given twice.", param_hint=option)
         found[name] = value
     return found
+
+
+def _with_equals(option: str, word: str) -> str:
+    """Return a word as NAME=VALUE, as far as it can be told.
+
+    >>> _with_equals("--boundary", "lon:periodic"), _with_equals("--boundary", "periodic")
+    ('lon=periodic', 'DIM=periodic')
+    """
+    name, value = (*re.split("[:=]", word, maxsplit=1), "")[:2]
+    known = _FORMS.get(option, "NAME=VALUE")
+    if name and value:
+        return f"{name}={value}"
+    if option == "--boundary" and name in RULES:
+        return f"DIM={name}"
+    return known if not name else f"{name}={known.partition('=')[2]}"
 
 
 def numbers(option: str, words: Sequence[str] | None) -> dict[str, bool | int | float]:

@@ -124,6 +124,15 @@ def logs(
             typer.echo(job.log(), nl=False)
 
 
+@app.command()
+def datasets(limit: Limit = 1000, url: Url = None, as_json: Json = False) -> None:
+    """List the datasets that the service has, by the names that jobs take."""
+    with Client(url) as client:
+        names = client.datasets(limit)
+    text = "\n".join(names) or "The service has no datasets of its own."
+    typer.echo(json.dumps(names, indent=2) if as_json else text)
+
+
 @uploads.command("ls")
 def list_uploads(
     limit: Limit = 100,

@@ -12,7 +12,7 @@ from halocline.connection import Connection
 from halocline.errors import DatasetError, TooLargeError, from_problem
 from halocline.inputs.arguments import flag, names, text
 from halocline.inputs.stages import each_input
-from halocline.transfer.uploads import Reference
+from halocline.transfer.uploads import Reference, is_reference, nowhere
 
 __all__ = ["PLAINLY", "How", "execute"]
 
@@ -59,7 +59,32 @@ def execute(
     What was sent for a job goes with the last job that reads it, which may be removed just before
     the new one comes; then it is sent again.
     """
-    _check(connection, process, inputs)
+    try:
+        _check(connection, process, inputs)
+        return _executed(connection, process, inputs, how)
+    except DatasetError as error:
+        lacking = str(error.problem.get("missing", ""))
+        if _is_path(lacking, inputs):
+            raise nowhere(lacking, error) from None
+        raise
+
+
+def _is_path(name: str, inputs: Mapping[str, Any]) -> bool:
+    """Say whether a name is that of a dataset of the inputs, which was looked for here."""
+    paths: list[str] = []
+
+    def note(_: str, value: Any) -> None:
+        if isinstance(value, Reference) and value.is_named(name) and not is_reference(name):
+            paths.append(name)
+
+    each_input(inputs, note)
+    return bool(paths)
+
+
+def _executed(
+    connection: Connection, process: str, inputs: Mapping[str, Any], how: How
+) -> dict[str, Any]:
+    """Send the datasets that are here, and the request."""
     headers = {"Prefer": "respond-async"}
     for left in reversed(range(_TRIES)):
         own: list[str] = []
@@ -69,7 +94,8 @@ def execute(
         try:
             return connection.post(path, body, headers, needs=("jobID", "status"))
         except DatasetError as error:
-            if left == 0 or error.problem.get("missing") not in own:
+            gone = str(error.problem.get("missing", ""))
+            if left == 0 or gone not in own or not is_reference(gone):
                 raise
     raise AssertionError("unreachable")
 

@@ -18,7 +18,7 @@ from halocline.connection import Connection
 from halocline.errors import ArgumentError, DatasetError, FieldError
 from halocline.inputs.arguments import limited, text
 from halocline.transfer.sending import send_store
-from halocline_engine.arguments import dataset_hint
+from halocline_engine.arguments import address_scheme, dataset_hint
 from halocline_engine.signatures import with_answers
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ __all__ = [
     "HasResult",
     "Reference",
     "Uploads",
+    "is_reference",
     "needed",
+    "nowhere",
     "opened",
     "opened_files",
     "sendable",
@@ -60,6 +62,8 @@ DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path | S
 
 #: What references begin with; other names with colons are those of files.
 _REFERENCES = ("upload:", "job:", "file:", "http://", "https://")
+_FORBIDDEN = 403
+_OPEN_IT = "Open it with xarray.open_zarr or xarray.open_dataset, and pass the dataset."
 #: Packages that read files with these first bytes.
 _READERS: Mapping[bytes, tuple[str, ...]] = {
     b"CDF": ("netCDF4", "scipy"),
@@ -137,9 +141,13 @@ class Reference:
                 return upload(self.connection, dataset, named, complete=self.complete)
         if isinstance(self.dataset, HasResult):
             return _result_of(self.connection, self.dataset)
-        if isinstance(self.dataset, str) and self.dataset.startswith(_REFERENCES):
+        if isinstance(self.dataset, str) and is_reference(self.dataset):
             return _named_by(self.connection, self.dataset)
         return str(self.dataset)
+
+    def is_named(self, name: str) -> bool:
+        """Say whether the dataset was given by a name, as a path or a reference."""
+        return isinstance(self.dataset, str | Path) and str(self.dataset) == name
 
     def outline(self) -> dict[str, Any] | None:
         """Return the outline of a dataset that is here, or None."""
@@ -161,7 +169,7 @@ class Reference:
                 yield _named(given)
             case HasResult():
                 yield None
-            case str() if given.startswith(_REFERENCES):
+            case str() if is_reference(given):
                 yield None
             case list() | tuple():
                 with _opened_all(_paths(cast("Sequence[object]", given))) as dataset:
@@ -172,6 +180,7 @@ class Reference:
                     with opened_files(str(given)) as dataset:
                         yield dataset
                 else:
+                    _refuse_scheme(str(given))
                     yield None
             case _:
                 raise ArgumentError(
@@ -179,6 +188,34 @@ class Reference:
                     f"path, got '{type(given).__name__}'.",
                     hint=dataset_hint(given),
                 )
+
+
+def is_reference(name: str) -> bool:
+    """Say whether a name is for the service alone, and no path of this machine."""
+    return name.startswith(_REFERENCES)
+
+
+def _refuse_scheme(given: str) -> None:
+    """Raise where a dataset is an address that neither this machine nor a service reads."""
+    if scheme := address_scheme(given):
+        raise DatasetError(
+            f"Dataset '{given}' cannot be read: '{scheme}:' addresses are not supported, and no "
+            "object stores yet.",
+            hint=f"{_OPEN_IT} Or name a file, a Zarr store, 'upload:ID' or 'job:ID'.",
+        )
+
+
+def nowhere(given: str, error: DatasetError) -> DatasetError:
+    """Return the error of a path that is not here, of which a service says that it lacks it too."""
+    there = "may not read it" if error.status == _FORBIDDEN else "has no dataset of this name"
+    made = DatasetError(
+        f"Dataset '{given}' is not on this machine, and the service {there}.",
+        hint=f"There is no '{Path(given).expanduser().absolute()}' here. 'client.datasets()' lists "
+        "the datasets of the service.",
+    )
+    made.status = error.status
+    made.problem = {**error.problem, "detail": made.message, "hint": made.hint}
+    return made
 
 
 def _is_array(dataset: object) -> bool:
@@ -262,7 +299,7 @@ def _named_by(connection: Connection, given: str) -> str:
     if given.startswith(("http://", "https://")) and not given.startswith(f"{own}/"):
         raise DatasetError(
             f"The address '{given}' is not of the service at '{own}', which reads no others.",
-            hint="Open it with 'xarray.open_zarr' or 'xarray.open_dataset', and pass the dataset.",
+            hint=_OPEN_IT,
         )
     return given
 
@@ -411,8 +448,9 @@ def opened(path: Path) -> xr.Dataset:
     except (OSError, ValueError, KeyError) as error:
         if not os.path.exists(path):
             raise DatasetError(
-                f"Dataset '{path}' does not exist here.",
-                hint="Look at it with 'ls', or name it as the service finds it.",
+                f"Dataset '{path}' is not on this machine.",
+                hint=f"There is no '{path.absolute()}' here. Jobs also take the datasets that "
+                "'client.datasets()' lists, by name.",
             ) from error
         refuse_foreign(path, DatasetError)
         if _UNKNOWN in str(error):

@@ -13,6 +13,8 @@ from typing import Any
 import anyio.from_thread
 from fastapi import APIRouter, Request, Response
 
+from halocline_engine.errors import DatasetError
+from halocline_service.api.near_routes import SEND
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import (
     Context,
@@ -218,11 +220,7 @@ def _freeze(request: Request, here: Context, upload: Upload) -> Census:
                 "upload", f"Upload '{upload.id}' was deleted by another request."
             ) from None
     try:
-        file, documents = frozen / NETCDF, dict[str, dict[str, Any]]()
-        if file.is_file():
-            _check_netcdf(request, upload, file)
-        else:
-            documents = check_tree(frozen, largest_chunk=here.settings.chunk_bytes)
+        documents = _checked(request, here, upload, frozen)
         if upload.digest is not None and not compared.exists():
             _compare(upload, digest_of(frozen))
             compared.touch()  # from here on it is not as it was sent
@@ -234,6 +232,19 @@ def _freeze(request: Request, here: Context, upload: Upload) -> Census:
         frozen.rename(sent)
         raise
     return census
+
+
+def _checked(
+    request: Request, here: Context, upload: Upload, frozen: Path
+) -> dict[str, dict[str, Any]]:
+    """Check what was sent; return the metadata of a Zarr store, and nothing of a NetCDF file."""
+    file = frozen / NETCDF
+    if file.is_file():
+        _check_netcdf(request, upload, file)
+        return {}
+    if not any(frozen.iterdir()):
+        raise DatasetError(f"Upload '{upload.id}' has nothing in it.", hint=SEND)
+    return check_tree(frozen, largest_chunk=here.settings.chunk_bytes)
 
 
 def _check_netcdf(request: Request, upload: Upload, file: Path) -> None:
