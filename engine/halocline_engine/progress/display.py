@@ -118,19 +118,23 @@ def _screen(title: str) -> Screen:
     return TerminalScreen(title) if display is None else NotebookScreen(title, display)
 
 
-def _notebook() -> Callable[[str], Any] | None:
-    """Return what shows HTML and returns a function to update it; None outside of notebooks."""
+def _notebook() -> Callable[[str, str], Any] | None:
+    """Return what shows HTML, or text where no HTML is shown; None outside of notebooks.
+
+    It returns a function to update both.
+    """
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if ipython is None or not hasattr(shell, "kernel"):
         return None
     shown: Any = ipython.display
 
-    def display(text: str) -> Any:
-        handle = shown.display(shown.HTML(text), display_id=True)
+    def display(markup: str, text: str) -> Any:
+        both = {"text/html": markup, "text/plain": text}
+        handle = shown.display(both, raw=True, display_id=True)
 
-        def update(text: str) -> None:
-            handle.update(shown.HTML(text))
+        def update(markup: str, text: str) -> None:
+            handle.update({"text/html": markup, "text/plain": text}, raw=True)
 
         return update
 
@@ -140,23 +144,24 @@ def _notebook() -> Callable[[str], Any] | None:
 class NotebookScreen:
     """A bar of plain HTML, which is replaced while the job runs; it needs no widgets."""
 
-    def __init__(self, title: str, display: Callable[[str], Any]) -> None:
+    def __init__(self, title: str, display: Callable[[str, str], Any]) -> None:
         self._title = title
         self._display = display
-        self._update: Callable[[str], None] | None = None
+        self._update: Callable[[str, str], None] | None = None
 
     def draw(self, share: float, seconds: float, text: str) -> None:
         """Show the bar, or replace it."""
         minutes, rest = divmod(int(seconds), 60)
+        told = f"{100 * share:.0f} % · {minutes}:{rest:02} · {text}"
         drawn = (
             f'<div class="halocline-progress"><code>{html.escape(self._title)}</code> '
-            f'<progress max="1" value="{share:.4f}"></progress> '
-            f"{100 * share:.0f} % · {minutes}:{rest:02} · {html.escape(text)}</div>"
+            f'<progress max="1" value="{share:.4f}"></progress> {html.escape(told)}</div>'
         )
+        plain = f"{self._title} {told}"
         if self._update is None:
-            self._update = self._display(drawn)
+            self._update = self._display(drawn, plain)
         else:
-            self._update(drawn)
+            self._update(drawn, plain)
 
     def close(self) -> None:
         """Leave it."""

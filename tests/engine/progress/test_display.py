@@ -55,14 +55,20 @@ class Notebook:
 
     def __init__(self, **shell: Any) -> None:
         self.shown: list[str] = []
-        display = SimpleNamespace(display=self._display, HTML=str)
+        self.plain: list[str] = []
+        display = SimpleNamespace(display=self._display)
         self.get_ipython = lambda: SimpleNamespace(**shell)
         self.display = display
 
-    def _display(self, text: str, *, display_id: bool) -> Any:
+    def _display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Any:
         assert display_id
-        self.shown.append(text)
-        return SimpleNamespace(update=self.shown.append)
+        self._update(data, raw=raw)
+        return SimpleNamespace(update=self._update)
+
+    def _update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(data["text/html"])
+        self.plain.append(data["text/plain"])
 
 
 class Line:
@@ -137,6 +143,7 @@ def test_a_bar_of_a_notebook_is_one_output_that_changes(monkeypatch: pytest.Monk
     assert '<progress max="1" value="0.5000"></progress> 50 %' in notebook.shown[1]
     assert "&lt;cpu&gt; · block 1/2" in notebook.shown[1]
     assert "100 % · 0:00 · &lt;cpu&gt; · block 2/2" in notebook.shown[2]
+    assert notebook.plain[1] == "<job> 50 % · 0:00 · <cpu> · block 1/2"
 
 
 def test_a_job_that_ends_soon_shows_nothing() -> None:
@@ -172,7 +179,7 @@ def test_the_time_of_an_event_counts_and_not_that_of_its_arrival() -> None:
 
 def test_minutes_and_hours_have_two_digits() -> None:
     shown: list[str] = []
-    NotebookScreen("job", shown.append).draw(0.0, 125.0, "")
+    NotebookScreen("job", lambda markup, _: shown.append(markup)).draw(0.0, 125.0, "")
     assert "· 2:05 ·" in shown[0]
 
 

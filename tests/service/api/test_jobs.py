@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,9 +54,12 @@ def test_the_log_and_the_plan(service: Running) -> None:
     log = service.client.get(f"/jobs/{job}/log")
     assert log.headers["content-type"] == "text/plain; charset=utf-8"
     lines = log.text.splitlines()
-    assert lines[0].endswith("status status=accepted progress=0 Waiting for a dispatcher.")
-    assert "mode=streamed reason='It is small.' target=reference" in lines[2]
-    assert lines[-1].endswith("status status=successful progress=1 The result is there.")
+    assert lines[0].endswith("Z status accepted: Waiting for a dispatcher.")
+    assert lines[2].endswith("; streamed: It is small")
+    assert "Z planned 4 blocks" in lines[2]
+    assert ", reference on 1 worker, " in lines[2]
+    assert lines[-1].endswith("Z status successful: The result is there.")
+    assert not re.search(r"\w=|_", log.text), "names of members"
     plan = service.client.get(f"/jobs/{job}/plan").json()
     assert (plan["mode"], plan["blocks"], plan["target"]) == ("streamed", 4, "reference")
 

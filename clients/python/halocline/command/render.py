@@ -18,8 +18,6 @@ from halocline_engine.interface.words import Interface, in_words_of, reworded
 
 __all__ = ["render_error", "render_event", "render_job", "render_jobs", "render_uploads"]
 
-#: Lines of a text that is no part of a line.
-_PAGE = 2
 _STYLES = {
     "successful": "green",
     "failed": "red",
@@ -98,17 +96,10 @@ def render_job(document: dict[str, Any]) -> str:
 
 def render_event(event: Event) -> str:
     """Return an event as one line of text."""
-    message = event.data.get("message")
     at = str(event.data.get("at", ""))
     share = "" if event.progress is None else f"{100 * event.progress:3.0f} %"
-    told = [
-        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in event.data.items()
-        if name not in ("at", "kind", "message", "progress")
-        and value not in (None, "", {})
-        and str(value).count("\n") < _PAGE
-    ]
-    words = (at, share, event.kind, *told, message and str(message))
+    told = event.data.get("text") or event.data.get("message") or event.data.get("status")
+    words = (at, share, event.kind, str(told or ""))
     return " ".join(word for word in words if word)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from halocline_engine.interface.words import Interface
 from halocline_service.api.problems import problem_body, stored_problem
+from halocline_service.api.responses.sentences import sentence_of
 from halocline_service.api.schemas import Link, StatusInfo, timestamp
 from halocline_service.jobs.job import JobEvent, JobSummary
 from halocline_service.jobs.states import State, ogc_status
@@ -66,22 +67,5 @@ def _links(job: JobSummary, url: str) -> list[Link]:
 
 def event_line(event: JobEvent) -> str:
     """Write an event as one line of the log."""
-    words = " ".join(
-        f"{name}={_word(value)}"
-        for name, value in event.data.items()
-        if name not in ("kind", "message") and value is not None and not _is_page(value)
-    )
-    message = event.data.get("message", "")
-    return " ".join(part for part in (timestamp(event.at), event.kind, words, message) if part)
-
-
-def _is_page(value: object) -> bool:
-    """Whether a value is text of several lines, such as a program, which is no part of a line."""
-    return isinstance(value, str) and value.count("\n") > 1
-
-
-def _word(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = str(value).replace("\n", " ")
-    return f"'{text}'" if " " in text else text
+    told = sentence_of(event.kind, event.data)
+    return " ".join(part for part in (timestamp(event.at), event.kind, told) if part)

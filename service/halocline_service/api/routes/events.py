@@ -22,6 +22,7 @@ from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import Here, Owner, OwnJob
 from halocline_service.api.requests.headers import LARGEST, whole_number
 from halocline_service.api.requests.shares import one_of
+from halocline_service.api.responses.sentences import sentence_of
 from halocline_service.api.schemas import timestamp
 from halocline_service.jobs.job import Job, JobEvent
 from halocline_service.jobs.states import FINAL
@@ -111,5 +112,6 @@ def _look(store: JobStore, job: Job, owner: str, after: int) -> tuple[bool, list
 
 
 def _message(event: JobEvent) -> ServerSentEvent:
-    data: dict[str, Any] = {"at": timestamp(event.at), **event.data}
+    text = sentence_of(event.kind, event.data)
+    data: dict[str, Any] = {"at": timestamp(event.at), "text": text, **event.data}
     return ServerSentEvent(id=str(event.seq), event=event.kind, data=data)

@@ -15,13 +15,8 @@ export class LogView {
 
   /** Take one event. */
   add({ event, data }) {
-    const { at, message, ...rest } = data;
-    const words = Object.entries(rest)
-      .filter(([, value]) => value !== null && !String(value).includes("\n"))
-      .map(
-        ([name, value]) => `${name}=${typeof value === "number" ? +value.toPrecision(6) : value}`,
-      );
-    this.waiting.push([clock(new Date(at)), event, ...words, message || ""].join(" ").trim());
+    const { at, text, message } = data;
+    this.waiting.push([clock(new Date(at)), event, text || message || ""].join(" ").trim());
     if (this.waiting.length > MOST) this.waiting.splice(0, this.waiting.length - MOST);
   }
 
