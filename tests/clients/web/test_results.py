@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,89 @@ def test_limits_of_colours_stay_while_it_plays(site: Site, page: Page, done: str
     page.get_by_role("button", name="Fit").click()
     most = float(values(site, done)[1].max())
     assert float(high.input_value()) == pytest.approx(most, rel=1e-4)
+
+
+def test_a_link_opens_the_same_view(site: Site, page: Page, done: str) -> None:
+    opened(site, page, done)
+    page.get_by_label("time", exact=True).fill("2")
+    page.wait_for_selector("canvas.result[data-ready='smoothed 2,0,0']")
+    page.get_by_label("Colours").select_option("grey")
+    for title, value in (("From", "4.5"), ("To", "21")):
+        page.get_by_label(title, exact=True).fill(value)
+        page.get_by_label(title, exact=True).press("Enter")
+    page.get_by_role("button", name="Look closer").click()
+    link = page.get_by_role("link", name="Link to this view")
+    expect(link).to_have_attribute("href", re.compile("part.x=9%3A27.*from=4.5&to=21$"))
+    address = str(link.evaluate("it => it.href"))
+    pixels = page.locator("canvas.result").evaluate("it => it.toDataURL()")
+
+    other = page.context.new_page()
+    other.goto(address)
+    other.wait_for_selector("canvas.result[data-ready='smoothed 2,0,0']")
+    expect(other.get_by_label("Colours")).to_have_value("grey")
+    expect(other.get_by_label("From", exact=True)).to_have_value("4.5")
+    expect(other.get_by_label("To", exact=True)).to_have_value("21")
+    assert other.get_by_role("link", name="Link to this view").evaluate("it => it.href") == address
+    other.wait_for_function(
+        "pixels => document.querySelector('canvas.result').toDataURL() === pixels", arg=pixels
+    )
+    other.get_by_label("Up").select_option("values (line)")
+    other.wait_for_function(
+        "() => !document.querySelector('.filters ~ .zoom .legend:not([hidden])')"
+    )
+    line = str(other.get_by_role("link", name="Link to this view").evaluate("it => it.href"))
+    other.close()
+
+    page.goto(line)  # the address of the same page: no reload
+    page.wait_for_selector("canvas.result[data-ready='smoothed 2,12,0']")
+    expect(page.get_by_label("Up")).to_have_value("-1")
+
+
+def test_what_is_drawn_is_saved_as_a_table(
+    site: Site, page: Page, done: str, tmp_path: Path
+) -> None:
+    known = values(site, done)
+
+    def saved(name: str) -> list[list[str]]:
+        with page.expect_download() as download:
+            page.get_by_role("button", name="CSV of the picture").click()
+        download.value.save_as(tmp_path / name)
+        return list(csv.reader(io.StringIO((tmp_path / name).read_text())))
+
+    opened(site, page, done)
+    page.get_by_label("time", exact=True).fill("2")
+    page.wait_for_selector("canvas.result[data-ready='smoothed 2,0,0']")
+    head, *rows = saved("map.csv")
+    assert head == ["y", "x", "smoothed"]
+    assert [row[:2] for row in rows[:2]] == [["-60", "0"], ["-60", "10"]]
+    table = np.array([float(row[2] or "nan") for row in rows]).reshape(24, 36)
+    np.testing.assert_array_equal(table, known[2].to_numpy())
+    page.goto(f"{site.url}/ui/jobs/{done}#variable=smoothed&across=x&up=values&at.y=20&part.x=9:27")
+    page.reload()
+    page.wait_for_selector("canvas.result[data-ready='smoothed 0,20,0']")
+    head, *rows = saved("line.csv")
+    assert head == ["x", "smoothed"]
+    line = known[0, 20, 9:27]
+    assert [float(x) for x, _ in rows] == list(line["x"].to_numpy())
+    np.testing.assert_array_equal([float(value) for _, value in rows], line.to_numpy())
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "#variable=nothing&at.time=9",
+        "#variable=smoothed&across=y&up=y&at.time=x&colours=constructor&from=&to=NaN",
+        "#variable=smoothed&across=x&up=y&at.time=-3&part.x=30:400&part.y=a:b&colours=toString",
+        "#main",
+        "#variable=<img src=x onerror=window.hit=1>",
+    ],
+)
+def test_a_link_that_is_wrong_shows_the_result(
+    site: Site, page: Page, done: str, fragment: str
+) -> None:
+    page.goto(f"{site.url}/ui/jobs/{done}{fragment}")
+    page.wait_for_selector("canvas.result[data-ready='smoothed 0,0,0']")
+    expect(page.get_by_label("Colours")).to_have_value("sequential")
 
 
 def test_a_point_has_a_series_that_is_saved(

@@ -53,7 +53,7 @@ def test_every_event_has_a_sentence(kind: Any, data: st.DataObject) -> None:
                 projected_bytes=47_800_000,
                 block=(("x", 100), ("y", 50)),
             ),
-            "12 blocks of x 100 and y 50, 3 passes, 30 steps, cuda on 2 workers, 47.8 MB of memory;"
+            "12 blocks of x 100 by y 50, 3 passes, 30 steps, cuda on 2 workers, 47.8 MB of memory;"
             " streamed: It is larger than the memory",
         ),
         (

@@ -66,7 +66,8 @@ def _told(kind: str, data: Mapping[str, Any]) -> str:
 
 
 def _planned(data: Mapping[str, Any]) -> str:
-    sizes = " and ".join(f"{dim} {size}" for dim, size in (data.get("block") or {}).items())
+    block: Mapping[str, int] = data.get("block") or {}
+    sizes = " by ".join(f"{dim} {size}" for dim, size in block.items())
     parts = [_many(data["blocks"], "block") + (f" of {sizes}" if sizes else "")]
     if data.get("passes", 1) > 1:
         parts.append(_many(data["passes"], "pass", "passes"))

@@ -3,9 +3,11 @@
 import { call, key, root, told } from "../core/api.js";
 import { announce, colour, el } from "../core/dom.js";
 
-/** Save a text as a file. */
-export function saveText(name, text, type = "text/csv") {
-  saveBlob(name, new Blob([text], { type }));
+/** Save rows as a file of values between commas. */
+export function saveTable(name, rows) {
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const text = `${rows.map((row) => row.map(String).map(quoted).join(",")).join("\n")}\n`;
+  saveBlob(name, new Blob([text], { type: "text/csv" }));
 }
 
 function saveBlob(name, blob) {
@@ -14,7 +16,7 @@ function saveBlob(name, blob) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-/** Make the links and buttons; `picture()` gives `{name, title, canvases}` of what is drawn. */
+/** Make the links and buttons; `picture()` gives `{name, title, canvases, rows}` of what is drawn. */
 export function downloadBar(job, { isSeries, picture }) {
   const path = `jobs/${job}/results`;
   const files = [["NetCDF", `${path}?f=netcdf`, `${job.slice(-8)}.nc`]];
@@ -25,6 +27,7 @@ export function downloadBar(job, { isSeries, picture }) {
     el("span", { class: "note" }, "Download:"),
     ...files.map(([title, address, name]) => link(title, address, name)),
     el("button", { type: "button", onclick: () => savePicture(picture()) }, "PNG of the picture"),
+    el("button", { type: "button", onclick: () => saveValues(picture()) }, "CSV of the picture"),
   );
 }
 
@@ -44,6 +47,8 @@ function link(title, address, name) {
   });
   return made;
 }
+
+const saveValues = ({ name, rows }) => saveTable(`${name}.csv`, rows);
 
 /** Save what is drawn, with its title, on the colour of the page. */
 async function savePicture({ name, title, canvases }) {

@@ -89,6 +89,23 @@ export class Panel {
     return at;
   }
 
+  /** Give the values that are drawn as the rows of a table: coordinates, and the value. */
+  rows() {
+    const { variable, axes, rows, columns, read } = this.picture;
+    const drawn = [rows, columns].filter((dim) => dim >= 0);
+    const table = [[...drawn.map((dim) => variable.dims[dim]), variable.name]];
+    const isShown = (dim, index) => index + 1 > this.window[dim][0] && index < this.window[dim][1];
+    const width = read.indices.at(-1)?.length ?? 1;
+    read.values.forEach((value, place) => {
+      const places = [Math.floor(place / width), place % width].slice(2 - drawn.length);
+      const indices = places.map((at, side) => read.indices[side][at]);
+      if (!drawn.every((dim, side) => isShown(dim, indices[side]))) return;
+      const where = drawn.map((dim, side) => axes[dim].write(axes[dim].at(indices[side])));
+      table.push([...where, Number.isFinite(value) ? value : ""]);
+    });
+    return table;
+  }
+
   #upward(y) {
     return this.picture.axes[this.picture.rows].isDown ? y : 1 - y;
   }

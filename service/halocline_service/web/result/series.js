@@ -4,7 +4,7 @@
 import { colour, el } from "../core/dom.js";
 import { figure } from "../core/words.js";
 import { titleOf, unitsOf } from "./cf.js";
-import { saveText } from "./downloads.js";
+import { saveTable } from "./downloads.js";
 import { drawLines, limitsOf } from "./line.js";
 import { decode } from "./cf.js";
 
@@ -68,7 +68,7 @@ export class SeriesView {
     one.axis = axes[one.dim];
     one.units = unitsOf(variable.attributes);
     one.isUpright = isVertical(one.axis, name);
-    const save = () => saveText(`${variable.name}-${name}.csv`, csvOf(name, one, pictures));
+    const save = () => saveTable(`${variable.name}-${name}.csv`, rowsOf(name, one, pictures));
     const title = one.isUpright ? "Profile" : "Series";
     return el(
       "figure",
@@ -121,13 +121,12 @@ async function lineOf({ variable, axes }, where, dim, signal) {
   };
 }
 
-/** Write lines as a table of text. */
-function csvOf(name, { axis, read }, pictures) {
-  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+/** Give lines as the rows of a table. */
+function rowsOf(name, { axis, read }, pictures) {
   const heads = [name, ...pictures.map(({ variable, title }) => title ?? variable.name)];
   const rows = read[0].indices.map((index, place) => [
     axis.write(axis.at(index)),
     ...read.map(({ values }) => (Number.isFinite(values[place]) ? values[place] : "")),
   ]);
-  return `${[heads, ...rows].map((row) => row.map(String).map(quoted).join(",")).join("\n")}\n`;
+  return [heads, ...rows];
 }

@@ -11,6 +11,7 @@ import { sides } from "./dims.js";
 import { downloadBar } from "./downloads.js";
 import { noteOf } from "./note.js";
 import { Panel } from "./panel.js";
+import { fragmentOf, viewOf } from "./place.js";
 import { SeriesView } from "./series.js";
 import { Source } from "./source.js";
 import { isPart, moved, narrowed, withMargin, zoomed } from "./window.js";
@@ -43,6 +44,7 @@ export class ResultView {
     this.none = el("p", { class: "legend", hidden: true }, el("span", { class: "mark none" }), "no data");
     this.note = el("p", { class: "note read" });
     this.series = new SeriesView();
+    this.link = el("a", { class: "button" }, "Link to this view");
     const closer = (factor) => this.#zoom(factor, this.panels[0].pointer.at());
     this.zooming = el("div", { class: "zoom" }, zoomButtons(closer), this.none);
     this.element = el(
@@ -65,6 +67,7 @@ export class ResultView {
       [window, "resize"],
     ])
       place.addEventListener(event, redraw);
+    window.addEventListener("hashchange", () => this.#follow());
   }
 
   #panel() {
@@ -91,8 +94,11 @@ export class ResultView {
       const largest = Math.max(...source.variables.map(({ dims }) => dims.length));
       const first = source.variables.find(({ dims }) => dims.length === largest);
       const isSeries = source.variables.every(({ dims }) => dims.length <= 1);
-      this.note.before(downloadBar(this.job, { isSeries, picture: () => this.#picture() }));
-      await this.#choose(first?.name);
+      const bar = downloadBar(this.job, { isSeries, picture: () => this.#picture() });
+      bar.append(this.link);
+      this.note.before(bar);
+      const linked = viewOf(location.hash, source);
+      await this.#choose(linked?.variable.name ?? first?.name, linked);
       await this.comparison.offer();
     } catch (error) {
       this.#refuse(error);
@@ -111,21 +117,29 @@ export class ResultView {
     );
   }
 
-  async #choose(name) {
+  /** Show the view that the address names now, as after a link to it. */
+  #follow() {
+    const linked = this.source && viewOf(location.hash, this.source);
+    if (!linked || location.hash === this.link.hash) return;
+    this.#choose(linked.variable.name, linked).catch((error) => this.#refuse(error));
+  }
+
+  /** Show a variable, as a link has it or as a whole. */
+  async #choose(name, linked = null) {
     const variable = this.source.variable(name);
     if (!variable) throw new Error("it has no variable of numbers.");
     this.variable = variable;
-    [this.rows, this.columns] = sides(variable, this.source.coordinates);
-    this.fixed = variable.dims.map(() => 0);
-    await this.#reset();
+    [this.rows, this.columns] = linked?.sides ?? sides(variable, this.source.coordinates);
+    this.fixed = linked?.fixed ?? variable.dims.map(() => 0);
+    await this.#reset(linked);
   }
 
-  /** Show all of the dimensions that are drawn, in the colours of what is there. */
-  async #reset() {
-    [this.limits.low, this.limits.high] = [null, null];
+  /** Show all of the dimensions that are drawn, in the colours of what is there, but for a link. */
+  async #reset(linked = null) {
+    Object.assign(this.limits, linked?.limits ?? { low: null, high: null });
     this.series.clear();
     this.axes = await this.source.axesOf(this.variable);
-    this.window = this.variable.shape.map((length) => [0, length]);
+    this.window = linked?.window ?? this.variable.shape.map((length) => [0, length]);
     this.#offer();
     await this.#load();
   }
@@ -270,6 +284,7 @@ export class ResultView {
       panel.draw({ ...this.limits, window, width });
     });
     this.colours.show(this.limits);
+    this.link.href = location.pathname + location.search + fragmentOf(this);
     this.panels[0].canvas.dataset.ready = `${this.variable.name} ${this.fixed.join(",")}`;
   }
 
@@ -335,6 +350,7 @@ export class ResultView {
       name: `${this.variable.name}-${this.job.slice(-8)}`,
       title: [titleOf(this.variable), ...others].join(", "),
       canvases: this.panels.map(({ canvas }) => canvas),
+      rows: this.panels[0].rows(),
     };
   }
 }
