@@ -29,7 +29,7 @@ def unfold(page: Page) -> None:
 def controls(page: Page) -> list[tuple[str, str, str]]:
     """Return role, name and place of each control, as Chromium tells them to a screen reader."""
     unfold(page)
-    session = page.context.new_cdp_session(page)
+    session: Any = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     found: list[tuple[str, str, str]] = []
     for node in nodes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import xarray as xr
+from page_scripts import in_module
 from playwright.sync_api import Page, expect
 from tests.clients.web.conftest import sea, write
 
@@ -132,6 +133,16 @@ def test_what_is_drawn_is_saved_as_a_table(
     line = known[0, 20, 9:27]
     assert [float(x) for x, _ in rows] == list(line["x"].to_numpy())
     np.testing.assert_array_equal([float(value) for _, value in rows], line.to_numpy())
+
+
+def test_coordinates_of_tables_have_all_their_digits(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/")
+    code = """
+      const at = () => 4321000.25;
+      const { exact, short } = module;
+      return [exact({ at, write: short }, 0), exact({ at, write: () => '2015-02-16' }, 0)];
+    """
+    assert in_module(page, "result/axes.js", code) == [4321000.25, "2015-02-16"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ export function short(value) {
   return String(Number(value.toPrecision(6)));
 }
 
+/** Give the coordinate at an index as a table has it: no digit of a number is left out. */
+export const exact = ({ at, write }, index) => (write === short ? at(index) : write(at(index)));
+
 /** Give `[lowest, highest]` of the values that are numbers; NaN, NaN where there are none. */
 export function range(values) {
   let [low, high] = [Infinity, -Infinity];

@@ -2,7 +2,7 @@
 
 import { el, colour } from "../core/dom.js";
 import { figure } from "../core/words.js";
-import { short } from "./axes.js";
+import { exact, short } from "./axes.js";
 import { titleOf, unitsOf } from "./cf.js";
 import { scaleOf } from "./colours.js";
 import { drawLines } from "./line.js";
@@ -100,7 +100,7 @@ export class Panel {
       const places = [Math.floor(place / width), place % width].slice(2 - drawn.length);
       const indices = places.map((at, side) => read.indices[side][at]);
       if (!drawn.every((dim, side) => isShown(dim, indices[side]))) return;
-      const where = drawn.map((dim, side) => axes[dim].write(axes[dim].at(indices[side])));
+      const where = drawn.map((dim, side) => exact(axes[dim], indices[side]));
       table.push([...where, Number.isFinite(value) ? value : ""]);
     });
     return table;

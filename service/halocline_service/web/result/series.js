@@ -3,6 +3,7 @@
 
 import { colour, el } from "../core/dom.js";
 import { figure } from "../core/words.js";
+import { exact } from "./axes.js";
 import { titleOf, unitsOf } from "./cf.js";
 import { saveTable } from "./downloads.js";
 import { drawLines, limitsOf } from "./line.js";
@@ -125,7 +126,7 @@ async function lineOf({ variable, axes }, where, dim, signal) {
 function rowsOf(name, { axis, read }, pictures) {
   const heads = [name, ...pictures.map(({ variable, title }) => title ?? variable.name)];
   const rows = read[0].indices.map((index, place) => [
-    axis.write(axis.at(index)),
+    exact(axis, index),
     ...read.map(({ values }) => (Number.isFinite(values[place]) ? values[place] : "")),
   ]);
   return [heads, ...rows];
