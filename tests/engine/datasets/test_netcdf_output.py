@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -251,8 +253,8 @@ import numpy as np, xarray as xr
 import halocline_engine as he
 from halocline_engine.distribute.jobs import outputs
 write = outputs.write_netcdf
-def killed(dataset, path):
-    write(dataset, path)
+def killed(*given):
+    write(*given)
     os.kill(os.getpid(), signal.SIGKILL)
 outputs.write_netcdf = killed
 data = xr.Dataset({"t": (("y", "x"), np.ones((4, 5)))})
@@ -321,6 +323,35 @@ def test_a_disk_that_fills_up_is_told_and_ends_no_process(tmp_path: Path) -> Non
     )
     assert second.startswith("Writing to ")
     assert plain_files(tmp_path) == ["out.nc"]
+
+
+CANCELLED: dict[str, Callable[..., object]] = {
+    **{
+        way: partial(he.run, SHIFT, target="reference", **WAYS[way])
+        for way in ("one step", "blocks", "streamed", "resident", "snapshots")
+    },
+    "another function": partial(
+        he.tridiagonal, lower="t", diagonal="t", upper="t", rhs="t", dim="x"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", CANCELLED)
+def test_a_run_is_cancelled_while_its_file_is_written(way: str, tmp_path: Path) -> None:
+    """The draft is there, its values computed; then nothing is left of either."""
+    looks: list[bool] = []
+
+    def cancelled() -> bool:
+        looks.append(any(tmp_path.glob(".out.nc.*/.new-netcdf")))
+        return looks[-1]
+
+    dataset = data().fillna(1.0).transpose("y", "time", "x")
+    with pytest.raises(he.CancelledError, match=r"^The run was cancelled\."):
+        CANCELLED[way](dataset, output=tmp_path / "out.nc", cancelled=cancelled)
+    assert looks.count(True) == 1
+    assert not list(tmp_path.iterdir())
+    CANCELLED[way](dataset, output=tmp_path / "out.nc", cancelled=lambda: False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.nc"]
 
 
 LARGE = """

@@ -14,6 +14,7 @@ from typing import Any, cast
 import dask
 import numpy as np
 import xarray as xr
+from dask.callbacks import Callback
 
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.untyped import XARRAY
@@ -32,16 +33,25 @@ _DEFLATE = {"zlib": True, "complevel": 1, "shuffle": True}
 _ZARR = "Name the output with '.zarr', which holds it"
 
 
-def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
+def write_netcdf(
+    dataset: xr.Dataset, path: Path, check: Callable[[], object] = lambda: None
+) -> None:
     """Write a dataset that was opened from a Zarr store to a new NetCDF-4 file.
 
-    Chunks are read and written one after the other. Variables whose chunks are compressed in the
-    store are compressed in the file. Raises `OutputError` where the disk is full.
+    Chunks are read and written one after the other, and `check` is called between them; what it
+    raises ends the writing. Variables whose chunks are compressed in the store are compressed in
+    the file. Raises `OutputError` where the disk is full.
     """
+
+    def look(*_: object) -> None:
+        check()
+
     lazy, encoding = _chunked(dataset)
     with full_disk(path), path.open("x+b", buffering=0) as opened:
         file = _LateErrors(opened)
-        with _DASK.config.set(scheduler="synchronous"):
+        # Not within a write: HDF5 does not survive an error there.
+        between: Any = cast("Any", Callback)(pretask=look)
+        with _DASK.config.set(scheduler="synchronous"), between:
             lazy.to_netcdf(file, engine="h5netcdf", encoding=encoding)
         if file.error is not None:
             raise file.error

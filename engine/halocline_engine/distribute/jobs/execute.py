@@ -252,7 +252,7 @@ def _stored(
     job: Blockwise, passes: Passes, source: Source, place: Path, between: Path | None
 ) -> xr.Dataset:
     here, frame = job.output is None, frame_of_job(job)
-    with published(place) as part:
+    with published(place, passes.cancelled) as part:
         chunks = {o.name: dict(zip(o.dims, o.chunks, strict=True)) for o in job.outputs}
         plain = [output.name for output in job.outputs if not output.compressed]
         stored, attributes = (xr.Dataset(), {}) if here else (frame, job.attributes)

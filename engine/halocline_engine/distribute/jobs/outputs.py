@@ -31,6 +31,7 @@ from halocline_engine.datasets.stores.netcdf_writing import write_netcdf
 from halocline_engine.datasets.stores.result import open_result
 from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.storing.outputs import check_output_path, is_netcdf
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.errors import OutputError
 from halocline_engine.removal import remove_own
 
@@ -179,10 +180,11 @@ def temporary_folder(parent: Path | None) -> Generator[Path]:
 
 
 @contextmanager
-def published(output: Path) -> Generator[Path]:
+def published(output: Path, cancelled: CancelToken | None = None) -> Generator[Path]:
     """Give a place beside `output` for a Zarr store, which becomes `output` at the end.
 
-    Where `output` is a NetCDF file, the store is its draft and goes when the file is written.
+    Where `output` is a NetCDF file, the store is its draft and goes when the file is written,
+    which `cancelled` may end.
     Where the body raises, nothing is left of it. What a process left that was killed meanwhile is
     removed when the next one on its machine writes to the same place.
     """
@@ -192,7 +194,8 @@ def published(output: Path) -> Generator[Path]:
     try:
         yield part
         if is_netcdf(output):
-            write_netcdf(open_result(part), part / _WRITTEN)
+            check = functools.partial(raise_if_cancelled, cancelled)
+            write_netcdf(open_result(part), part / _WRITTEN, check)
             _link(part / _WRITTEN, output)
         else:
             _rename(part, output)

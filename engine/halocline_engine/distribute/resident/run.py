@@ -177,7 +177,7 @@ def _once(run: _Run) -> xr.Dataset:
     """Run the ranks once, to the end."""
     found = resume_point(run.job)
     with ExitStack() as stack:
-        results = Results(run.job, stack, found)
+        results = Results(run.job, stack, found, cancelled=run.cancelled)
         run.ranks(found, results)
         result = results.finish(run.made, run.attributes)
     if result is not None:

@@ -91,7 +91,7 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
                     device_decoding=job.plan.device_decoding,
                 )
             )
-        results = Results(job, stack, found, progress.spare)
+        results = Results(job, stack, found, progress.spare, cancelled=cancelled)
         for end in _ends(job, passes.steps_done, job.steps):
             if end < job.steps and not is_snapshot(end, job.every):
                 states = _pass_between(job, progress, states, end)

@@ -50,6 +50,7 @@ from halocline_engine.distribute.jobs.snapshots import (
 )
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import RESULT_CHUNK, chunks_for
+from halocline_engine.distribute.tasks.cancel import CancelToken
 
 __all__ = ["Results", "ResumePoint", "resume_point"]
 
@@ -109,7 +110,7 @@ class _Place:
 class Results:
     """Places of the results of a job; `spare` are arrays that they may take.
 
-    What is opened is closed with `stack`, and published then.
+    What is opened is closed with `stack`, and published then unless the run is `cancelled`.
     """
 
     def __init__(
@@ -118,8 +119,11 @@ class Results:
         stack: ExitStack,
         found: ResumePoint,
         spare: list[NDArray[Any]] | None = None,
+        *,
+        cancelled: CancelToken | None,
     ) -> None:
         self._job, self._stack, self._found, self._spare = job, stack, found, spare
+        self._cancelled = cancelled
 
     @property
     def sink(self) -> Sink:
@@ -209,7 +213,7 @@ class Results:
             diagnosed = {name: use for name, use in uses.items() if name in self._diagnosed}
             arrays |= create_arrays(diagnosed, _grid(job, steps))
             return _Place(ArraySink(arrays), arrays=arrays)
-        part = self._stack.enter_context(published(job.output))
+        part = self._stack.enter_context(published(job.output, self._cancelled))
         _create(job, part, steps)
         # What comes now are values, which no metadata tell of.
         consolidate(part)
