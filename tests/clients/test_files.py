@@ -291,7 +291,7 @@ def test_the_command_takes_several_files(
 def test_files_that_do_not_fit_are_named(client: hc.Client, months: Path) -> None:
     for given, message in (
         ("none_*.nc", "No file here matches 'none_*.nc'."),
-        (["m_a.nc", "none.nc"], "Dataset 'none.nc' does not exist here."),
+        (["m_a.nc", "none.nc"], "Dataset 'none.nc' is not on this machine."),
         (
             ["m_a.nc", "sea.nc"],
             "'m_a.nc' does not follow 'sea.nc' along 'time': it begins at 2026-02-01 00:00:00, and"

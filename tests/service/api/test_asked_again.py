@@ -136,7 +136,8 @@ def test_an_address_elsewhere_is_refused(idle: Running) -> None:
         body = {"inputs": {"program": PROGRAM, "dataset": address}}
         answer = idle.client.post(STENCIL, json=body)
         assert (answer.status_code, answer.json()["code"]) == (400, "dataset")
-        assert answer.json()["detail"] == "Datasets cannot be read from scheme 'http:'."
+        told = "the service reads no 'http:' addresses, and no object stores yet"
+        assert answer.json()["detail"] == f"Dataset '{address}' cannot be read: {told}."
 
 
 def test_a_plan_is_made_without_computing(service: Running) -> None:

@@ -21,6 +21,11 @@ export function sides(variable, coordinates) {
   return rows === columns ? [-1, columns] : [rows, columns];
 }
 
+/** Whether two variables have the same dimensions, so that their series can be drawn together. */
+export function sameDims({ variable: one }, { variable: other }) {
+  return one.dims.join() === other.dims.join() && one.shape.join() === other.shape.join();
+}
+
 /** Find the variables that are the coordinates of dimensions. */
 export function coordinatesOf(variables) {
   const own = variables.filter(({ name, dims }) => dims.length === 1 && dims[0] === name);

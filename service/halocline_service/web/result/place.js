@@ -1,13 +1,36 @@
 // A view of a result in the fragment of an address: variable, dimensions, slice, part and colours.
 
+import { el } from "../core/dom.js";
 import { SCALES } from "./colours.js";
 
 const AT = "at.";
 const PART = "part.";
 const LINE = "values"; // stands for the side of a line that no dimension has
 
+/** A link to the view that is shown; `onOpen(view)` takes another one that the address names. */
+export class ViewLink {
+  constructor(onOpen) {
+    this.element = el("a", { class: "button" }, "Link to this view");
+    window.addEventListener("hashchange", () => {
+      const view = this.source && this.asked(this.source);
+      if (view && location.hash !== this.element.hash) onOpen(view);
+    });
+  }
+
+  /** Give the view of a result that the address names; null where it names none. */
+  asked(source) {
+    this.source = source;
+    return viewOf(location.hash, source);
+  }
+
+  /** Lead to a view. */
+  show(view) {
+    this.element.href = location.pathname + location.search + fragmentOf(view);
+  }
+}
+
 /** Write a view as a fragment, which `viewOf` reads. */
-export function fragmentOf({ variable, rows, columns, fixed, window, limits }) {
+function fragmentOf({ variable, rows, columns, fixed, window, limits }) {
   const { dims, shape } = variable;
   const words = new URLSearchParams({ variable: variable.name });
   if (columns >= 0) words.set("across", dims[columns]);
@@ -28,7 +51,7 @@ export function fragmentOf({ variable, rows, columns, fixed, window, limits }) {
 }
 
 /** Read the view of a fragment: what a result has of it; null where it names no variable. */
-export function viewOf(fragment, source) {
+function viewOf(fragment, source) {
   const words = new URLSearchParams(fragment.replace(/^#/, ""));
   const variable = source.variable(words.get("variable"));
   if (!variable) return null;

@@ -7,14 +7,14 @@ import { beside, readBeside } from "./beside.js";
 import { titleOf } from "./cf.js";
 import { Comparison, readDecoded } from "./compare.js";
 import { choice, ColourControls, slider, zoomButtons } from "./controls.js";
-import { sides } from "./dims.js";
+import { sameDims, sides } from "./dims.js";
 import { downloadBar } from "./downloads.js";
 import { noteOf } from "./note.js";
 import { Panel } from "./panel.js";
-import { fragmentOf, viewOf } from "./place.js";
+import { ViewLink } from "./place.js";
 import { SeriesView } from "./series.js";
 import { Source } from "./source.js";
-import { isPart, moved, narrowed, withMargin, zoomed } from "./window.js";
+import { flipped, isPart, moved, narrowed, withMargin, zoomed } from "./window.js";
 
 const MOST_ROWS = 480;
 const MOST_COLUMNS = 720;
@@ -44,7 +44,9 @@ export class ResultView {
     this.none = el("p", { class: "legend", hidden: true }, el("span", { class: "mark none" }), "no data");
     this.note = el("p", { class: "note read" });
     this.series = new SeriesView();
-    this.link = el("a", { class: "button" }, "Link to this view");
+    this.link = new ViewLink((view) =>
+      this.#choose(view.variable.name, view).catch((error) => this.#refuse(error)),
+    );
     const closer = (factor) => this.#zoom(factor, this.panels[0].pointer.at());
     this.zooming = el("div", { class: "zoom" }, zoomButtons(closer), this.none);
     this.element = el(
@@ -67,7 +69,6 @@ export class ResultView {
       [window, "resize"],
     ])
       place.addEventListener(event, redraw);
-    window.addEventListener("hashchange", () => this.#follow());
   }
 
   #panel() {
@@ -95,9 +96,9 @@ export class ResultView {
       const first = source.variables.find(({ dims }) => dims.length === largest);
       const isSeries = source.variables.every(({ dims }) => dims.length <= 1);
       const bar = downloadBar(this.job, { isSeries, picture: () => this.#picture() });
-      bar.append(this.link);
+      bar.append(this.link.element);
       this.note.before(bar);
-      const linked = viewOf(location.hash, source);
+      const linked = this.link.asked(source);
       await this.#choose(linked?.variable.name ?? first?.name, linked);
       await this.comparison.offer();
     } catch (error) {
@@ -115,13 +116,6 @@ export class ResultView {
       el("h2", {}, "Result"),
       el("pre", {}, JSON.stringify(outputs, null, 2)),
     );
-  }
-
-  /** Show the view that the address names now, as after a link to it. */
-  #follow() {
-    const linked = this.source && viewOf(location.hash, this.source);
-    if (!linked || location.hash === this.link.hash) return;
-    this.#choose(linked.variable.name, linked).catch((error) => this.#refuse(error));
   }
 
   /** Show a variable, as a link has it or as a whole. */
@@ -284,7 +278,7 @@ export class ResultView {
       panel.draw({ ...this.limits, window, width });
     });
     this.colours.show(this.limits);
-    this.link.href = location.pathname + location.search + fragmentOf(this);
+    this.link.show(this);
     this.panels[0].canvas.dataset.ready = `${this.variable.name} ${this.fixed.join(",")}`;
   }
 
@@ -353,11 +347,4 @@ export class ResultView {
       rows: this.panels[0].rows(),
     };
   }
-}
-
-const flipped = (at) => (Array.isArray(at) ? [1 - at[1], 1 - at[0]] : 1 - at);
-
-/** Whether two variables have the same dimensions, so that their series can be drawn together. */
-function sameDims({ variable: one }, { variable: other }) {
-  return one.dims.join() === other.dims.join() && one.shape.join() === other.shape.join();
 }

@@ -22,6 +22,9 @@ export function zoomed([first, last], factor, around, length) {
   return bounded([start, start + size], length);
 }
 
+/** Give a share, or a part between two, counted from the other end. */
+export const flipped = (at) => (Array.isArray(at) ? [1 - at[1], 1 - at[0]] : 1 - at);
+
 /** Whether less than all of a dimension is shown. */
 export const isPart = ([first, last], length) => last - first < length - 1e-6;
 
