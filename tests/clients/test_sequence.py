@@ -65,7 +65,10 @@ def test_a_job_of_several_stages(client: Client) -> None:
     for name in here.data_vars:
         assert np.array_equal(result[name].values, here[name].values)
     assert job.plan()["steps"] == 3
-    assert job.plan()["passes"] == 6
+    assert job.plan()["mode"] == "resident"
+    streamed = client.sequence(stages(decay), dataset, steps=3, target="reference", mode="streamed")
+    assert streamed.result(progress=False).identical(result.assign_attrs(streamed.result().attrs))
+    assert streamed.plan()["passes"] == 6
     assert result.attrs["halocline_process"] == "sequence"
     assert json.loads(result.attrs["halocline_inputs"])["steps"] == 3
     kinds = {event.kind for event in job.events()}

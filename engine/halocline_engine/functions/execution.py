@@ -64,7 +64,7 @@ class ExecutionArguments(TypedDict, total=False):
         'auto' chooses it. `run` has 'resident' besides: blocks stay in memory and exchange halos;
         its 'auto' chooses that for several steps on blocks that fit, and for one that it makes
         faster. So has `tridiagonal`, where the rows of a system stay in the memory of devices, or
-        of several workers.
+        of several workers, and `sequence`, whose variables stay.
     chunks : mapping of str to int, optional
         Block sizes by dimension. By default they follow from the memory that is free.
     cluster : int, str or distributed.Client, optional

@@ -12,7 +12,14 @@ import dask.base
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import by_name, distinct, names_by_name, place_of, whole
+from halocline_engine.arguments import (
+    RESIDENT_MODES,
+    by_name,
+    distinct,
+    names_by_name,
+    place_of,
+    whole,
+)
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.stores.source import InMemory, Opened
 from halocline_engine.distribute.executors.base import Pool
@@ -143,7 +150,7 @@ def sequence(
     [0.245, 0.449, 0.245]
 
     """
-    execution = Execution(**complete(sequence, given))
+    execution = Execution(**complete(sequence, given), modes=RESIDENT_MODES)
     checked = _stages(stages)
     opened = open_source(dataset)
     place, kept = execution.place, place_of("workspace", workspace)
@@ -164,6 +171,8 @@ def sequence(
             results=None if wanted is None else tuple(wanted),
             output=place,
             kept=None if kept is None else Kept(kept, attempt_of(workspace), name),
+            mode=execution.mode,
+            chunks=execution.block_sizes,
             options=options_of(execution.options),
         )
         return execution.run(sequence_job(request, opened, pool, execution.tell), pool, _REASON)

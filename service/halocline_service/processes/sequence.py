@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field, create_model, model_validator
 
@@ -102,6 +102,13 @@ class SequenceInputs(StreamedInputs):
             max_length=64,
         ),
     ]
+    mode: Annotated[
+        Literal["auto", "streamed", "resident"],
+        Field(
+            title="Mode",
+            description="Whether stages pass through memory, or variables stay there.",
+        ),
+    ] = "auto"
     steps: Steps = 1
     feedback: Feedback = None
     snapshot_every: SnapshotEvery = None

@@ -138,8 +138,9 @@ def check(seed: int, target: str, **more: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_drawn_sequences(seed: int, tmp_path: Path) -> None:
-    more: dict[str, Any] = {}
+@pytest.mark.parametrize("mode", ["auto", "streamed"])
+def test_drawn_sequences(seed: int, mode: str, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"mode": mode}
     if seed % 3 == 1:
         more["output"] = tmp_path / "out.zarr"
     if seed % 3 == 2:
@@ -149,5 +150,6 @@ def test_drawn_sequences(seed: int, tmp_path: Path) -> None:
 
 
 def test_workers_change_nothing(two_workers: Any, tmp_path: Path) -> None:
-    for seed in (30, 31):
-        check(seed, "reference", cluster=two_workers, output=tmp_path / f"{seed}.zarr")
+    for seed, mode in ((30, "auto"), (31, "auto"), (30, "streamed")):
+        output = tmp_path / f"{seed}-{mode}.zarr"
+        check(seed, "reference", cluster=two_workers, output=output, mode=mode)

@@ -135,7 +135,7 @@ def test_a_result_may_take_the_place_of_a_variable() -> None:
 
 def test_it_is_one_job_with_one_progress() -> None:
     told: list[Event] = []
-    repeated(air(), on_event=told.append)
+    repeated(air(), on_event=told.append, mode="streamed")
     kinds = [event.kind for event in told]
     assert (kinds[0], kinds[-1]) == ("planned", "finished")
     assert kinds.count("planned") == kinds.count("finished") == 1
@@ -148,7 +148,8 @@ def test_it_is_one_job_with_one_progress() -> None:
     assert plan.reason == (
         "the stages of a step follow each other; 2 stages a step, whose values stay in memory"
     )
-    assert plan_of(he.sequence, MOVING, air(), steps=4, feedback={"mixed": "t"}) == plan
+    how: dict[str, Any] = {"steps": 4, "feedback": {"mixed": "t"}, "target": "cpu"}
+    assert plan_of(he.sequence, MOVING, air(), mode="streamed", **how) == plan
 
 
 @pytest.mark.parametrize("memory", [None, 35_000])
@@ -181,6 +182,7 @@ def test_it_resumes_between_two_steps(stored: bool, tmp_path: Path) -> None:
     memory = 25_000 if stored else None
     how: dict[str, Any] = {
         "options": he.Options(checkpoint_steps=1, memory_limit=memory),
+        "mode": "streamed",
         "workspace": tmp_path / "work",
         "output": tmp_path / "out.zarr",
     }
@@ -211,6 +213,7 @@ def test_snapshots_of_an_interrupted_run_stay(stored: bool, to: str, tmp_path: P
         "snapshot_every": 2,
         "steps": 7,
         "options": he.Options(checkpoint_steps=3, memory_limit=45_000 if stored else None),
+        "mode": "streamed",
         "workspace": tmp_path / "work",
         "output": tmp_path / "out.zarr" if to == "store" else None,
     }
@@ -234,6 +237,7 @@ def test_snapshots_of_an_interrupted_run_stay(stored: bool, to: str, tmp_path: P
 def test_values_before_which_a_snapshot_is_damaged_are_not_gone_on_from(tmp_path: Path) -> None:
     told: list[Event] = []
     how: dict[str, Any] = {"snapshot_every": 2, "options": he.Options(checkpoint_steps=1)}
+    how["mode"] = "streamed"
     work = tmp_path / "work"
     stops = stopped_after(3, told)
     with pytest.raises(he.CancelledError):

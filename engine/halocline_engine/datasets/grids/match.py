@@ -192,7 +192,7 @@ def match_fields(
     uses: dict[str, FieldUse] = {}
     for field in used:
         if _from_dataset(roles[field.name]):
-            uses[field.name] = _existing(field, roles, variables, dataset, grid, feedback)
+            uses[field.name] = _existing(field, program, roles, variables, dataset, grid, feedback)
     for field in used:
         if not _from_dataset(roles[field.name]):
             uses[field.name] = _created(
@@ -351,6 +351,7 @@ def _check_levels(facts: Facts, grid: Grid) -> None:
 
 def _existing(
     field: Field,
+    program: Program,
     roles: Mapping[str, Role],
     variables: Mapping[str, str],
     dataset: xr.Dataset,
@@ -372,6 +373,7 @@ def _existing(
         chunks=stored_chunks(data),
         partner=feeders.get(field.name, ""),
         read=field.read,
+        complete=field.written and _complete(program, field.name),
     )
 
 

@@ -223,6 +223,16 @@ class BlockSteps:
         """Return what makes two steps that are alike, to be done again and again."""
         return [*self.recorded(step), *self.recorded(step, other=True)]
 
+    def computed(self) -> list[Callable[[], None]]:
+        """Return what computes the first step's cells, to be done again and again.
+
+        Each array has the values that its field has before the step by then.
+        """
+        domain = self._cells.domains[0]
+        if not all(span.size for span in domain):
+            return []
+        return [prepare(self._placed(self._executable, domain), *self._call(domain))]
+
     def recorded(
         self, step: int, executable: Executable | None = None, *, other: bool = False
     ) -> list[Callable[[], None]]:

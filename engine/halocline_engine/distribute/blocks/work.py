@@ -32,6 +32,7 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
+from halocline_engine.ir.extent import Horizontal
 
 __all__ = [
     "BoundProgram",
@@ -100,11 +101,13 @@ class BoundProgram:
 class Work(BoundProgram):
     """Work of all blocks of one pass, which makes some steps.
 
-    Results lie `on_device`, or on the host.
+    Results lie `on_device`, or on the host. `temporaries` are the size and extent of those that are
+    whole arrays on the target.
     """
 
     steps: int
     on_device: bool = False
+    temporaries: tuple[tuple[int, Horizontal], ...] = ()
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute a block; see `run_block`."""

@@ -281,6 +281,7 @@ def column_job(checked: CheckedColumn, pool: Pool, target: str, options: Options
             upright=_is_upright(checked, inputs),
             source=source,
             sink=sink,
+            column_bytes=_inside(checked, compiled, target),
         )
 
     whole = {**checked.sizes, dims.face: checked.grid.shape.domain}
@@ -394,12 +395,10 @@ def _cut(
 ) -> Cut:
     """Return blocks of whole columns, by what a column takes."""
     inputs, outputs = fields
-    domain, sizes, dim = checked.grid.shape.domain, checked.sizes, checked.grid.dims.centre
+    sizes, dim = checked.sizes, checked.grid.dims.centre
     items = [(item.levels, item.dtype) for item in (*inputs, *outputs)]
     column = sum(levels * np.dtype(dtype).itemsize for levels, dtype in items)
-    inside = domain * sum(size for size, _ in temporaries_of(compiled))
-    if not TARGETS[target].compiles:
-        inside += _EXPRESSION * domain * 8
+    inside = _inside(checked, compiled, target)
     host = _HELD * column + inside
     columns = math.prod(size for d, size in sizes.items() if d != dim)
     made = sum(item.levels * np.dtype(item.dtype).itemsize for item in outputs) * columns
@@ -407,6 +406,15 @@ def _cut(
     reading = reading_of(checked.opened, (item.variable for item in inputs))
     chunks = _source_chunks(checked, inputs)
     return cut_batch(sizes, dim, _wished(checked), chunks, pool, room, reading)
+
+
+def _inside(checked: CheckedColumn, compiled: Compiled, target: str) -> int:
+    """Return the bytes of the temporaries of a column."""
+    domain = checked.grid.shape.domain
+    inside = domain * sum(size for size, _ in temporaries_of(compiled))
+    if not TARGETS[target].compiles:
+        inside += _EXPRESSION * domain * 8
+    return inside
 
 
 def _wished(checked: CheckedColumn) -> dict[str, int]:

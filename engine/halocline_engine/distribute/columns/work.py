@@ -72,6 +72,7 @@ class ColumnWork:
     upright: bool
     source: Source
     sink: Sink
+    column_bytes: int = 0
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, compute and write a block."""

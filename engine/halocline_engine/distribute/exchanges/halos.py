@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Array, Executable
+from halocline_engine.backends.base import Array, Executable, Memory
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.blocks.ghosts import ghosts_of
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
@@ -26,7 +26,7 @@ from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.tasks.spent import Stopwatch
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Exchange", "Halos", "ResidentBlock"]
+__all__ = ["Exchange", "Halos", "ResidentBlock", "exchange_of"]
 
 #: Cells of a field begin at a multiple of so many bytes of a message.
 _ALIGNED = 16
@@ -151,23 +151,15 @@ class Halos:
             copies: list[Callable[[], None]] = [
                 partial(setitem, self._into(piece), ..., self._cells(piece)) for piece in self._own
             ]
-            messages: _Messages | None = None
-            if self._peers is not None:
-                exchanged = self._peers.exchange(
-                    {to: [self._cells(p) for p in some] for to, some in self._sent.items()},
-                    {of: [self._into(p) for p in some] for of, some in self._received.items()},
-                )
-                copies.append(exchanged)
-            elif not self.alone:
-                copies, messages = [], self._made(copies)
-            found = Exchange(
-                copies,
-                list(self._wrap()),
-                messages,
-                self._executable,
-                self._communicator,
-                self._watch,
-            )
+            sent = {to: [self._cells(p) for p in some] for to, some in self._sent.items()}
+            received = {of: [self._into(p) for p in some] for of, some in self._received.items()}
+            wrapped = list(self._wrap())
+            where = (self._executable.memory, self._communicator, self._watch)
+            if self._peers is None:
+                found = exchange_of(copies, wrapped, sent, received, *where)
+            else:
+                copies.append(self._peers.exchange(sent, received))
+                found = Exchange(copies, wrapped, None, *where)
             self._exchanges[key] = found
         return found
 
@@ -178,14 +170,6 @@ class Halos:
             rank: sum(_aligned(sizes[piece.field] * piece.cells) for piece in some)
             for rank, some in pieces.items()
         }
-
-    def _made(self, copies: Sequence[Callable[[], None]]) -> _Messages:
-        """Return the messages for the arrays that the kept fields have now."""
-        return _Messages(
-            copies,
-            {to: _Message([self._cells(p) for p in some]) for to, some in self._sent.items()},
-            {of: _Message([self._into(p) for p in some]) for of, some in self._received.items()},
-        )
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -223,7 +207,7 @@ class Exchange:
     moved: Sequence[Callable[[], None]]
     wrapped: Sequence[Callable[[], None]]
     messages: _Messages | None
-    executable: Executable
+    memory: Memory
     communicator: Communicator
     watch: Stopwatch | None
 
@@ -239,9 +223,29 @@ class Exchange:
         """Exchange; `number` counts the exchanges of the job, alike on all ranks."""
         with nullcontext() if self.watch is None else self.watch.spending("halos"):
             if self.messages is not None:
-                self.messages.exchange(("halo", number), self.executable, self.communicator)
+                self.messages.exchange(("halo", number), self.memory, self.communicator)
             for act in (*self.moved, *self.wrapped):
                 act()
+
+
+def exchange_of(
+    copies: Sequence[Callable[[], None]],
+    wrapped: Sequence[Callable[[], None]],
+    sent: Mapping[int, Sequence[Array]],
+    received: Mapping[int, Sequence[Array]],
+    memory: Memory,
+    communicator: Communicator,
+    watch: Stopwatch | None,
+) -> Exchange:
+    """Return an exchange by messages of cells [i, j, k] with other ranks, and of `copies` here."""
+    if not sent and not received:
+        return Exchange(copies, wrapped, None, memory, communicator, watch)
+    messages = _Messages(
+        copies,
+        {to: _Message(views) for to, views in sent.items()},
+        {of: _Message(views) for of, views in received.items()},
+    )
+    return Exchange([], wrapped, messages, memory, communicator, watch)
 
 
 class _Message:
@@ -256,17 +260,16 @@ class _Message:
             at += _aligned(size)
         self._bytes = at
 
-    def packed(self, executable: Executable) -> NDArray[Any]:
+    def packed(self, memory: Memory) -> NDArray[Any]:
         """Return the cells in a new array of the host."""
-        buffer = executable.memory.empty((max(1, self._bytes), 1, 1), np.dtype(np.uint8), (0, 0, 0))
+        buffer = memory.empty((max(1, self._bytes), 1, 1), np.dtype(np.uint8), (0, 0, 0))
         flat = buffer[:, 0, 0]
         for part in self._parts:
             _typed(flat, part)[...] = part.view
-        return executable.memory.download(buffer).reshape(-1)
+        return memory.download(buffer).reshape(-1)
 
-    def unpack(self, values: NDArray[Any], executable: Executable) -> None:
+    def unpack(self, values: NDArray[Any], memory: Memory) -> None:
         """Store the cells of a message that came."""
-        memory = executable.memory
         buffer = memory.empty((max(1, self._bytes), 1, 1), np.dtype(np.uint8), (0, 0, 0))
         memory.upload(values.reshape(buffer.shape), buffer)
         flat = buffer[:, 0, 0]
@@ -282,14 +285,14 @@ class _Messages:
     sent: Mapping[int, _Message]
     received: Mapping[int, _Message]
 
-    def exchange(self, tag: Tag, executable: Executable, communicator: Communicator) -> None:
+    def exchange(self, tag: Tag, memory: Memory, communicator: Communicator) -> None:
         """Send, copy what stays in this rank meanwhile, and receive."""
         for rank, message in self.sent.items():
-            communicator.send(rank, tag, message.packed(executable))
+            communicator.send(rank, tag, message.packed(memory))
         for act in self.copies:
             act()
         for rank, message in self.received.items():
-            message.unpack(communicator.receive(rank, tag), executable)
+            message.unpack(communicator.receive(rank, tag), memory)
 
 
 def _aligned(size: int) -> int:

@@ -23,7 +23,15 @@ from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Piece", "deepest_wrap", "exchange", "sent_cells", "wrapped_lines"]
+__all__ = [
+    "AxisPart",
+    "Piece",
+    "deepest_wrap",
+    "exchange",
+    "parts_along",
+    "sent_cells",
+    "wrapped_lines",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class AxisPart:
     """A part of an axis: where it lies for the target, for its source, and where that begins."""
 
     into: Span
@@ -143,13 +151,13 @@ def _pieces(
     there: Mapping[tuple[tuple[int, ...], tuple[Span, ...]], Block],
 ) -> Iterator[Piece]:
     """Yield what a block needs of one field."""
-    along: list[list[_Part]] = []
+    along: list[list[AxisPart]] = []
     for axis, name in enumerate(Axis):
         own, line = target.box[axis], lines[axis]
         if name not in use.axes:
             # Whatever cells of the axis a block has, the values are its own.
             point = cells.own[use.name][axis]
-            along.append([_Part(point, point, own.start)])
+            along.append([AxisPart(point, point, own.start)])
             continue
         reading = need(line, cells.domains[0][axis], reach[axis])
         wanted = reading.hull(cells.valid[1][axis]).meet(cells.valid[0][axis])
@@ -157,7 +165,7 @@ def _pieces(
             wanted = wanted.meet(line.data)
         if _alone(line, cuts[axis]):
             wanted = wanted.meet(line.data)
-        along.append(list(_parts(line, wanted, cuts[axis])))
+        along.append(list(parts_along(line, wanted, cuts[axis])))
     for parts in itertools.product(*along):
         i, j, k = parts
         source = there[(i.start, j.start, k.start), target.extra]
@@ -166,7 +174,7 @@ def _pieces(
             yield Piece(use.name, source.index, target.index, sent, into)
 
 
-def _parts(line: Line, wanted: Span, cut: Sequence[Span]) -> Iterator[_Part]:
+def parts_along(line: Line, wanted: Span, cut: Sequence[Span]) -> Iterator[AxisPart]:
     """Yield the parts of the cells that are wanted along an axis, by the block that has them."""
     first = wanted.start // line.size if line.endless else 0
     last = (wanted.stop - 1) // line.size if line.endless else 0
@@ -175,4 +183,4 @@ def _parts(line: Line, wanted: Span, cut: Sequence[Span]) -> Iterator[_Part]:
         for span in cut:
             into = span.widen(shift, shift).meet(wanted)
             if into.size:
-                yield _Part(into, into.widen(-shift, -shift), span.start)
+                yield AxisPart(into, into.widen(-shift, -shift), span.start)

@@ -19,7 +19,7 @@ from halocline_engine.errors import ArgumentError, CapacityError
 if TYPE_CHECKING:
     from halocline_engine.distribute.tasks.options import Options
 
-__all__ = ["choose", "resident_demand"]
+__all__ = ["check_staying", "choose", "resident_demand", "streaming_option"]
 
 _STREAMED = "blocks are read, computed and written pass by pass"
 #: Points of dimensions that are looped over, of which each would be a block of its own.
@@ -41,16 +41,10 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
     stays = results_on_device(checked, supply)
     if mode == "auto" and request.steps == 1 and not is_resident_faster(checked, supply):
         return Choice(f"{_STREAMED}, as there is one step")
-    wanted = [name for name in _OF_STREAMS if getattr(options, name) is not None]
-    wanted += ["order"] if options.order != "auto" else []
+    wanted = streaming_option(options)
     if wanted and mode == "auto":
-        return Choice(f"{_STREAMED}, as '{wanted[0]}' asks for it")
-    if wanted:
-        raise ArgumentError(
-            f"With mode='resident' blocks stay where they are, but '{wanted[0]}' says how they"
-            " follow each other.",
-            hint="Leave it out, or use mode='streamed'.",
-        )
+        return Choice(f"{_STREAMED}, as '{wanted}' asks for it")
+    check_staying(options)
     points = math.prod(checked.match.grid.extra_sizes)
     if mode == "auto" and not stays and points > max(_POINTS, supply.workers):
         return Choice(
@@ -97,6 +91,24 @@ def _check_streamed(request: Request) -> None:
                 " was asked for.",
                 hint="Leave the mode out.",
             )
+
+
+def streaming_option(options: Options) -> str:
+    """Return an option that is given and says how blocks follow each other, or nothing."""
+    wanted = [name for name in _OF_STREAMS if getattr(options, name) is not None]
+    wanted += ["order"] if options.order != "auto" else []
+    return wanted[0] if wanted else ""
+
+
+def check_staying(options: Options) -> None:
+    """Raise `ArgumentError` where an option asks for blocks that follow each other."""
+    wanted = streaming_option(options)
+    if wanted:
+        raise ArgumentError(
+            f"With mode='resident' blocks stay where they are, but '{wanted}' says how they"
+            " follow each other.",
+            hint="Leave it out, or use mode='streamed'.",
+        )
 
 
 def resident_demand(checked: Checked, options: Options) -> Demand:

@@ -6,29 +6,71 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from types import MappingProxyType
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.grids.match import FieldUse
-from halocline_engine.datasets.stores.sink import Sink, ZarrSink, create_store
-from halocline_engine.distribute.blocks.work import saved_states
+from halocline_engine.datasets.stores.sink import Sink, ZarrSink
 from halocline_engine.distribute.communicators.base import Communicator, Tell
-from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.jobs.checkpoint import MARK, begin_pass, finish_pass, prune
+from halocline_engine.distribute.jobs.checkpoint import begin_pass, finish_pass, prune
 from halocline_engine.distribute.jobs.snapshots import Series
-from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.measurements.diagnosing import keep_diagnostics
-from halocline_engine.distribute.resident.model import RankJob
+from halocline_engine.distribute.resident.model import Checkpoints
 from halocline_engine.distribute.tasks.events import Checkpointed, Event, SnapshotWritten
 
-__all__ = ["CheckpointWriter"]
+__all__ = ["CheckpointWriter", "SavedFields", "SavedJob"]
 
-#: What is written: name there, dimensions and type, and the cells of each block.
-_Copies: TypeAlias = list[tuple[str, FieldUse, list[tuple[Block, NDArray[Any]]]]]
+#: What is written: name there, name of the field, and its cells by block.
+_Copies: TypeAlias = list[tuple[str, str, list[tuple[Any, NDArray[Any]]]]]
 #: Makes something complete that took so many seconds, and returns the event of it.
 _Finish: TypeAlias = Callable[[float], Event]
+
+
+class SavedJob(Protocol):
+    """A job as checkpoints and snapshots see it.
+
+    Each of `states` and `saved` is a name there, and that of the field whose values are written.
+    """
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        ...
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Folder and interval of checkpoints."""
+        ...
+
+    @property
+    def states(self) -> Iterable[tuple[str, str]]:
+        """What a checkpoint has."""
+        ...
+
+    @property
+    def saved(self) -> Iterable[tuple[str, str]]:
+        """What a snapshot has."""
+        ...
+
+    def create(self, path: Path, chunks: Mapping[str, Mapping[str, int]]) -> None:
+        """Create the store of a checkpoint."""
+        ...
+
+    def write_block(
+        self, sink: Sink, name: str, field: str, block: Any, values: NDArray[Any]
+    ) -> int:
+        """Write a block's own cells of a field under a name; return how many bytes."""
+        ...
+
+
+class SavedFields(Protocol):
+    """The fields of a rank."""
+
+    def own(self, name: str, /) -> list[tuple[Any, NDArray[Any]]]:
+        """Return the own cells of a field by block, in arrays that stay as they are."""
+        ...
 
 
 class CheckpointWriter:
@@ -39,7 +81,7 @@ class CheckpointWriter:
     """
 
     def __init__(
-        self, job: RankJob, fields: RankFields, communicator: Communicator, tell: Tell
+        self, job: SavedJob, fields: SavedFields, communicator: Communicator, tell: Tell
     ) -> None:
         self._job, self._fields = job, fields
         self._communicator, self._tell = communicator, tell
@@ -69,10 +111,15 @@ class CheckpointWriter:
         plan = self._job.checkpoints
         assert plan is not None
         path = begin_pass(plan.workspace, plan.attempt, steps_done)
-        create_store(path, self._job.kept, self._job.layout.grid, plan.chunks, MARK)
+        self._job.create(path, plan.chunks)
         return str(path)
 
-    def write(self, path: Path, steps_done: int, diagnosed: Mapping[str, NDArray[Any]]) -> None:
+    def write(
+        self,
+        path: Path,
+        steps_done: int,
+        diagnosed: Mapping[str, NDArray[Any]] = MappingProxyType({}),
+    ) -> None:
         """Write the fields as they are now; returns when they are copied.
 
         Values that are `diagnosed` go beside them, from rank 0.
@@ -87,7 +134,7 @@ class CheckpointWriter:
             prune(plan.workspace, plan.fingerprint)
             return Checkpointed(steps_done, self._job.steps, seconds)
 
-        self._begin(ZarrSink(str(path)), saved_states(self._job.kept), steps_done, finish)
+        self._begin(ZarrSink(str(path)), self._job.states, steps_done, finish)
 
     def write_snapshot(self, series: Series, steps_done: int) -> None:
         """Write the results as they are now; returns when they are copied."""
@@ -109,16 +156,15 @@ class CheckpointWriter:
     ) -> None:
         """Copy fields, given as in `BoundProgram.saved`, and begin to write them."""
         self._settle()
-        uses = {use.name: use for use in self._job.layout.uses}
-        copies = [(name, uses[source], self._fields.own(source)) for name, source in saved]
+        copies = [(name, source, self._fields.own(source)) for name, source in saved]
         self._writing = self._thread.submit(self._write, sink, copies, steps_done, finish)
 
     def _write(self, sink: Sink, copies: _Copies, steps_done: int, finish: _Finish) -> None:
         """Write copies, and on rank 0 `finish` when all ranks have."""
         started = time.perf_counter()
-        for name, use, parts in copies:
+        for name, source, parts in copies:
             for block, values in parts:
-                self._job.write(sink, name, use, block, values)
+                self._job.write_block(sink, name, source, block, values)
         tag = ("written", steps_done)
         if self._communicator.rank:
             self._communicator.send(0, tag, np.zeros(1, np.uint8))

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse
-from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.sink import Sink, create_store
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.datasets.times.forcing import Forcing
-from halocline_engine.distribute.blocks.work import BoundProgram
+from halocline_engine.distribute.blocks.work import BoundProgram, saved_states
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
+from halocline_engine.distribute.jobs.checkpoint import MARK
 from halocline_engine.distribute.jobs.snapshots import Series
 from halocline_engine.distribute.reductions.running import Diagnosis
 from halocline_engine.distribute.tasks.until import Until
@@ -72,6 +73,22 @@ class RankJob(BoundProgram):
     def kept(self) -> tuple[FieldUse, ...]:
         """The fields that go from step to step."""
         return tuple(use for use in self.layout.uses if use.kept)
+
+    @property
+    def states(self) -> tuple[tuple[str, str], ...]:
+        """What a checkpoint has: each kept field, from the one that becomes it."""
+        return saved_states(self.kept)
+
+    def create(self, path: Path, chunks: Mapping[str, Mapping[str, int]]) -> None:
+        """Create the store of a checkpoint."""
+        create_store(path, self.kept, self.layout.grid, chunks, MARK)
+
+    def write_block(
+        self, sink: Sink, name: str, field: str, block: Block, values: NDArray[Any]
+    ) -> int:
+        """Write a block's own cells of a field under a name; return how many bytes."""
+        use = next(use for use in self.layout.uses if use.name == field)
+        return self.write(sink, name, use, block, values)
 
     def sink_at(self, steps_done: int) -> Sink:
         """Return where the results go if so many steps are all."""

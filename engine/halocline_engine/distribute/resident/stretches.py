@@ -32,7 +32,7 @@ class Stretches:
 
     Every rank counts the steps; only rank 0 decides. Stretches grow until they take `_LASTING`
     seconds, are whole bundles where they can be, and end where a checkpoint or snapshot is due, and
-    at multiples of each of `cuts`.
+    at multiples of each of `cuts`. A snapshot `is_state` where it has all that the next step needs.
     """
 
     def __init__(
@@ -44,8 +44,11 @@ class Stretches:
         store: CheckpointWriter,
         cuts: Sequence[int | None] = (),
         series: Series | None = None,
+        *,
+        is_state: bool = True,
     ) -> None:
         self.done = done
+        self._is_state = is_state
         self._cuts, self._series = cuts, series
         self._steps, self._bundle = steps, bundle
         self._schedule, self._store = schedule, store
@@ -66,9 +69,10 @@ class Stretches:
             if multiple is not None:
                 end = min(end, (self.done // multiple + 1) * multiple)
         snapshot = self._series is not None and self._series.due(end)
-        if snapshot:  # a run can go on from it, as from a checkpoint
+        kept = snapshot and self._is_state
+        if kept:  # a run can go on from it, as from a checkpoint
             self._kept_at = time.monotonic()
-        checkpoint = self._store.begin(end) if not snapshot and self._due(end, every) else ""
+        checkpoint = self._store.begin(end) if not kept and self._due(end, every) else ""
         return {"steps": end - self.done, "checkpoint": checkpoint, "snapshot": snapshot}
 
     def made(self, stretch: Stretch, seconds: float) -> None:

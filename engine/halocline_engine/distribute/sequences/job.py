@@ -45,6 +45,7 @@ from halocline_engine.distribute.jobs.snapshots import (
     with_steps,
 )
 from halocline_engine.distribute.sequences.request import SequenceRequest
+from halocline_engine.distribute.sequences.resident import ResidentSequence, Stays, choose
 from halocline_engine.distribute.sequences.results import (
     Results,
     ResumePoint,
@@ -76,7 +77,8 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     Raises what a stage raises where it cannot be planned, and `FieldError` where stages do not fit
     together.
     """
-    rounds = plan_rounds(opened, request.stages, request.feedback, request.steps)
+    several = request.steps > 1 or request.mode == "resident"
+    rounds = plan_rounds(opened, request.stages, request.feedback, several=several)
     jobs = [job for each in rounds for job in each.jobs]
     made = {output.name: output for job in rounds[1].jobs for output in job.outputs}
     sizes = {dim: size for job in jobs for dim, size in job.sizes.items()}
@@ -105,21 +107,27 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
         operations=_operations(rounds, request.steps) - _operations(rounds, steps_done),
         passes_done=_passes(rounds, steps_done),
     )
+    results = 0 if request.output else field_bytes(job.uses, job.grid)
+    kept = {name: name for name in made} | {to: name for name, to in request.feedback.items()}
+    copied = kept if request.kept else (wanted if request.every else ())
+    chosen = choose(request, rounds[1], pool, job.target, copied, results)
+    outputs = tuple(wanted.values())
+    if isinstance(chosen, Stays):
+        return ResidentSequence(request, job, chosen, pool, kept, outputs, tell).made()
     between = field_bytes([output.use for output in made.values()], job.grid)
     given = sum(int(opened.dataset[name].nbytes) for name in job.reads)
-    results = 0 if request.output else field_bytes(job.uses, job.grid)
     held = _HELD * between + given
     in_memory = not pool.remote and held + results + job.projected <= pool.memory
     times = checkpoint_times(request.options, between)
-    outputs = tuple(wanted.values())
     steps = _Steps(request, rounds, job, made, outputs, in_memory, earlier, times, tell)
+    where = f"{_WHERE[in_memory]}, {chosen}" if chosen else _WHERE[in_memory]
     return replace(
         job,
         stages=steps.stages,
         in_stores=not in_memory,
         between=0 if in_memory else _HELD * between,
         projected=job.projected + (held if in_memory else 0),
-        note=f"{len(request.stages)} stages a step, {_WHERE[in_memory]}",
+        note=f"{len(request.stages)} stages a step, {where}",
     )
 
 

@@ -25,8 +25,8 @@ class Kept:
 class SequenceRequest:
     """Request of a caller; `kinds` are those of the stages, in words.
 
-    `results` names those of the variables that are made which are wanted, or is None for all.
-    With `every`, results are kept after so many steps as well.
+    `results` names the wanted ones of the variables that are made, or is None for all. With
+    `every`, results are kept after so many steps as well. `chunks` are sizes of blocks.
     """
 
     stages: tuple[StageOf, ...]
@@ -37,4 +37,6 @@ class SequenceRequest:
     results: tuple[str, ...] | None
     output: Path | None
     kept: Kept | None
+    mode: str
+    chunks: Mapping[str, int]
     options: Options

@@ -37,16 +37,16 @@ class Round:
 
 
 def plan_rounds(
-    opened: Opened, stages: Sequence[StageOf], feedback: Mapping[str, str], steps: int
+    opened: Opened, stages: Sequence[StageOf], feedback: Mapping[str, str], *, several: bool
 ) -> tuple[Round, Round]:
-    """Return the first step, and the one that all others are like.
+    """Return the first step, and the one that all others are like, if there are `several`.
 
     Later steps also find what the first one made. Raises what a stage raises, and `FieldError`
     where a variable would change its dimensions or type on the way.
     """
     _check_targets(opened.dataset, feedback)
     first = _round(opened, stages, feedback)
-    return first, _round(first.after, stages, feedback) if steps > 1 else first
+    return first, _round(first.after, stages, feedback) if several else first
 
 
 def _round(opened: Opened, stages: Sequence[StageOf], feedback: Mapping[str, str]) -> Round:

@@ -106,25 +106,32 @@ class BandedWork(Systems):
         return task.report()
 
     def _run(self, task: Task) -> None:
-        block = task.block
-        spans = dict(zip(self.dims, block.extra, strict=True))
+        spans = dict(zip(self.dims, task.block.extra, strict=True))
         read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
-        shape = tuple(span.size for span in block.extra)
-        batch = self.batch(spans)
         with task.computing():
-            solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
-            solved, error = solve(read, shape, batch)
+            values = self.solved(read, spans)
             if self.on_device:
                 wait_for_all()
+        for name, array in values.items():
+            task.write(self.sink, name, region_of(self.dims_of(name), spans), array)
+
+    def dims_of(self, name: str) -> tuple[str, ...]:
+        """Return the dimensions of a result."""
+        return tuple(dim for dim in self.dims if name == self.name or dim != self.dim)
+
+    def solved(
+        self, read: Sequence[NDArray[Any]], spans: Mapping[str, Span]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the results of some systems, whose bands have one point where they lack a dim."""
+        shape = tuple(spans[dim].size for dim in self.dims)
+        solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
+        solved, error = solve(read, shape, self.batch(spans))
         values: dict[str, NDArray[Any]] = {self.name: solved.solution.reshape(shape)}
-        over = tuple(dim for dim in self.dims if dim != self.dim)
-        systems = [spans[dim].size for dim in over]
+        systems = [spans[dim].size for dim in self.dims_of(self.status)]
         values[self.status] = solved.status.reshape(systems)
         if self.residual:
             values[self.residual] = error.reshape(systems)
-        for name, array in values.items():
-            kept = self.dims if name == self.name else over
-            task.write(self.sink, name, region_of(kept, spans), array)
+        return values
 
     def _tridiagonal(
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]

@@ -14,7 +14,7 @@ from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.shares import step_work
 from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.plan import RESULT_CHUNK, chunks_for, make_plan
-from halocline_engine.distribute.stencils.request import Checked
+from halocline_engine.distribute.stencils.request import Checked, temporaries_of
 from halocline_engine.distribute.tasks.options import Options, check_compiled
 
 __all__ = ["stencil_job"]
@@ -37,6 +37,7 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
             sink=sink,
             saved=saved_results(uses),
             steps=1,
+            temporaries=temporaries_of(compiled),
         )
 
     dims = [

@@ -1,0 +1,1 @@
+"""Steps of several stages on arrays that stay in memory."""

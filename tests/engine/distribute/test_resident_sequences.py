@@ -1,0 +1,252 @@
+"""Sequences whose variables stay in memory: the bits of the functions called one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.tasks.events import (
+    Checkpointed,
+    Event,
+    Planned,
+    Resumed,
+)
+from halocline_engine.functions import execution
+from halocline_engine.functions.sequence import STAGES
+from halocline_engine.interface.workspace import Workspace
+
+SIZES = {"m": 2, "z": 4, "y": 7, "x": 9}
+AXES = {"I": "x", "J": "y", "K": "z"}
+BANDS = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
+BLUR = """
+def blur(t: Field[float], out: Field[float], *, k: float):
+    with computation(PARALLEL), interval(...):
+        out = t + k * (t[1, 0, 0] - 2.0 * t + t[-1, 0, 0]) + k * (t[0, 2, 0] - t[0, -1, 0])
+"""
+PARTLY = """
+def partly(t: Field[float], out: Field[float], *, k: float):
+    with computation(PARALLEL), interval(1, None):
+        if t > 0.1:
+            out = k * (t + t[-1, 0, 0]) + out
+"""
+IN_PLACE = """
+def in_place(t: Field[float], s: Field[float], flat: Field[IJ, float], *, k: float):
+    with computation(FORWARD), interval(...):
+        t = t * k + s[0, 1, 0] - flat[1, 0] * 0.25
+"""
+ALONG = """
+def along(t: Field[float], profile: Field[float], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = t * profile[1, 0, 0] - profile
+"""
+BOUNDARIES: tuple[Any, ...] = (
+    "edge",
+    "reflect",
+    "extrapolate",
+    {"constant": 0.5},
+    {"low": "none", "high": "edge"},
+    "none",
+)
+
+
+def data(seed: int, *, members: bool = False) -> xr.Dataset:
+    """Return fields of three dimensions, or of four, a plane, a profile, and bands."""
+    random = np.random.default_rng(seed)
+    dims = ("m", "z", "y", "x") if members else ("z", "y", "x")
+
+    def field(*of: str) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:
+        return of, random.normal(size=tuple(SIZES[dim] for dim in of))
+
+    bands = {"a": -0.3, "b": 2.0, "c": -0.4}
+    return xr.Dataset(
+        {
+            "t": field(*dims),
+            "s": field(*dims),
+            "out": field(*(("m", "y", "z", "x") if members else ("y", "z", "x"))),
+            "flat": field("y", "x"),
+            "profile": field("z", "x"),
+            **{name: ("z", np.full(SIZES["z"], value)) for name, value in bands.items()},
+        },
+        coords={
+            "z": ("z", np.arange(4) + 0.5, {"axis": "Z"}),
+            "z_f": ("z_f", np.arange(5.0), {"axis": "Z", "c_grid_axis_shift": -0.5}),
+        },
+    )
+
+
+def drawn_stencil(random: np.random.Generator, periodic: str) -> dict[str, Any]:
+    """Return a stencil that makes a new variable, changes one, or replaces what it reads."""
+    program = (BLUR, PARTLY, IN_PLACE, ALONG)[random.integers(4)]
+    fields = {"t": str(random.choice(["t", "s"]))}
+    if program is not IN_PLACE:
+        made = ["s", "out"] if program is PARTLY else ["new", "other"]
+        fields["out"] = str(random.choice([*made, fields["t"]]))
+    else:
+        fields["s"] = "s" if fields["t"] == "t" else "t"
+    boundary = {dim: "periodic" for dim in "xy" if dim in periodic}
+    for dim in "xy":
+        if dim not in periodic and random.random() < 0.8:
+            boundary[dim] = BOUNDARIES[random.integers(len(BOUNDARIES))]
+    scalars = {} if program is ALONG else {"k": round(float(random.uniform(0.05, 0.3)), 3)}
+    arguments = {"program": program, "axes": AXES, "fields": fields, "boundary": boundary}
+    return {"stencil": {**arguments, "scalars": scalars}}
+
+
+COLUMNS = (
+    "total = column_integral_definite(t)",
+    "slope = InterpolateF2C()(GradientC2F(bottom=SetValue(0.0), top=SetValue(0.0))(s))",
+    "shifted = t + profile * flat",
+    "flux = GradientC2F(bottom=SetValue(0.0), top=SetValue(0.0))(t)",
+)
+
+
+def drawn_stage(random: np.random.Generator, periodic: str) -> dict[str, Any]:
+    """Return a stage of any kind that may stay in memory."""
+    kind = random.random()
+    if kind < 0.6:
+        return drawn_stencil(random, periodic)
+    if kind < 0.8:
+        return {"column": {"expression": COLUMNS[random.integers(len(COLUMNS))]}}
+    name = str(random.choice(["t", "s", "mixed"]))
+    rhs = str(random.choice(["t", "s"]))
+    solve = {**BANDS, "rhs": rhs, "name": name, "residual": bool(random.random() < 0.5)}
+    if random.random() < 0.3:
+        return {"pentadiagonal": {**solve, "second_lower": "a", "second_upper": "c"}}
+    return {"tridiagonal": {**solve, "periodic": bool(random.random() < 0.3)}}
+
+
+def drawn(random: np.random.Generator) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return stages, and feedback of results of `s` and others."""
+    periodic = "".join(dim for dim in "xy" if random.random() < 0.4)
+    stages = [drawn_stage(random, periodic) for _ in range(random.integers(1, 6))]
+    shown = str(stages)
+    feedback: dict[str, str] = {}
+    for name in ("new", "mixed", "slope", "shifted"):
+        if f"'{name}'" in shown or f"{name} =" in shown:
+            target = [to for to in ("t", "s") if to not in feedback.values()]
+            if target and random.random() < 0.7:
+                feedback[name] = target[0]
+    return stages, feedback
+
+
+def one_by_one(
+    stages: list[dict[str, Any]],
+    feedback: dict[str, str],
+    dataset: xr.Dataset,
+    steps: int,
+    **how: Any,
+) -> list[xr.Dataset]:
+    """Return what the functions make in each step, called one after the other."""
+    made: list[xr.Dataset] = []
+    for _ in range(steps):
+        results: dict[str, xr.DataArray] = {}
+        for stage in stages:
+            ((kind, arguments),) = stage.items()
+            one = STAGES[kind](dataset=dataset, **how, **arguments)
+            results |= {str(name): one[name] for name in one.data_vars}
+            dataset = dataset.assign({str(name): one[name].variable for name in one.data_vars})
+            coords = {n: one[n] for n in one.coords if n not in dataset.variables}
+            dataset = cast("Any", dataset).assign_coords(coords)
+        made.append(xr.Dataset({name: one.variable for name, one in results.items()}))
+        fed = {to: results[name].variable for name, to in feedback.items()}
+        dataset = dataset.assign(fed)
+    return made
+
+
+@contextmanager
+def ranks(count: int) -> Generator[None]:
+    """Let this process have so many ranks, as threads."""
+    with patch.object(execution, "new_pool", return_value=LocalPool(workers=count)):
+        yield
+
+
+def check(seed: int, *, target: str = "reference", workers: int = 1, **more: Any) -> None:
+    random = np.random.default_rng(seed)
+    members = bool(random.random() < 0.3)
+    stages, feedback = drawn(random)
+    steps = int(random.integers(2, 7))
+    every = int(random.integers(1, 4)) if random.random() < 0.4 else None
+    dataset = data(seed, members=members)
+    told: list[Event] = []
+    wanted = one_by_one(stages, feedback, dataset, steps, target=target)
+    with ranks(workers):
+        result = he.sequence(
+            stages,
+            dataset,
+            steps=steps,
+            feedback=feedback,
+            snapshot_every=every,
+            mode="resident",
+            target=target,
+            on_event=told.append,
+            **more,
+        )
+    assert isinstance(told[0], Planned)
+    assert told[0].mode == "resident"
+    done = [steps] if every is None else [*range(every, steps, every), steps]
+    assert {*result.data_vars} == {*wanted[-1].data_vars}
+    for name in result.data_vars:
+        values = result[name].values if every is not None else result[name].values[np.newaxis]
+        right = np.stack([wanted[at - 1][name].values for at in done])
+        exact = np.array_equal(values, right, equal_nan=values.dtype.kind == "f")
+        assert exact, (name, stages, feedback, steps)
+
+
+class Killed(Exception):
+    """Ends a run in the middle."""
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("later", ["resident", "streamed"])
+def test_a_killed_sequence_goes_on_in_either_mode(seed: int, later: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(100 + seed)
+    stages, feedback = drawn(random)
+    steps, every = 9, (None, 2)[seed % 2]
+    how: dict[str, Any] = {"steps": steps, "feedback": feedback, "target": "reference"}
+    how |= {"snapshot_every": every, "options": he.Options(checkpoint_steps=3)}
+    wanted = he.sequence(stages, data(seed), mode="streamed", **how)
+    told: list[Event] = []
+
+    def kill(event: Event) -> None:
+        told.append(event)
+        if isinstance(event, Checkpointed) and event.steps_done >= 3 * (1 + seed % 2):
+            raise Killed
+
+    work, output = tmp_path / "work", tmp_path / "out.zarr"
+    with ranks(1 + seed % 3):
+        with pytest.raises(Killed):
+            he.sequence(stages, data(seed), mode="resident", workspace=work, on_event=kill, **how)
+        told.clear()
+        how |= {"workspace": Workspace(str(work), 1), "output": output, "mode": later}
+        result = he.sequence(stages, data(seed), on_event=told.append, **how)
+    assert next(one.steps_done for one in told if isinstance(one, Resumed)) >= 3
+    for name in wanted.data_vars:
+        same = np.array_equal(result[name], wanted[name], equal_nan=wanted[name].dtype.kind == "f")
+        assert same, (name, stages)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_sequences_in_one_process(seed: int) -> None:
+    chunks = [None, {"x": 4}, {"y": 3, "x": 5}, {"y": 2, "m": 1}][seed % 4]
+    if chunks and "m" in chunks and not np.random.default_rng(seed).random() < 0.3:
+        chunks = {"y": 2}
+    check(seed, chunks=chunks)
+
+
+@pytest.mark.parametrize("seed", range(40, 70))
+def test_drawn_sequences_on_ranks(seed: int) -> None:
+    check(seed, workers=2 + seed % 2)
+
+
+@pytest.mark.parametrize("seed", range(70, 76))
+def test_drawn_sequences_compiled(seed: int) -> None:
+    check(seed, target="cpu", workers=1 + seed % 2)
