@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Memory
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.device.launch.streams import wait_for_all
 from halocline_engine.distribute.communicators.base import Communicator
 from halocline_engine.distribute.exchanges.halos import Exchange
 from halocline_engine.distribute.stepping.halos import StepHalos
@@ -114,7 +115,7 @@ class RankArrays:
         return self._held(part, self._owners)
 
     def advance(self, count: int) -> None:
-        """Make so many steps."""
+        """Make so many steps; they are complete when it returns."""
         for _ in range(count):
             self._communicator.check()
             prepared = self._step()
@@ -127,6 +128,8 @@ class RankArrays:
                     self._exchanges += 1
             self._owners = prepared.owners
             self._made += 1
+        if TARGETS[self._target].on_device:
+            wait_for_all()
 
     def _step(self) -> _Prepared:
         """Return the next step."""
