@@ -69,6 +69,11 @@ def test_a_job_of_several_stages(client: Client) -> None:
     streamed = client.sequence(stages(decay), dataset, steps=3, target="reference", mode="streamed")
     assert streamed.result(progress=False).identical(result.assign_attrs(streamed.result().attrs))
     assert streamed.plan()["passes"] == 6
+    repeated = [{"repeat": 3, "stages": stages(decay)}]
+    several = client.sequence(repeated, dataset, target="reference").result(progress=False)
+    assert several["t"].equals(result["t"])
+    local = halocline.run_local("sequence", dataset=dataset, stages=repeated, target="reference")
+    assert local["t"].equals(result["t"])
     assert result.attrs["halocline_process"] == "sequence"
     assert json.loads(result.attrs["halocline_inputs"])["steps"] == 3
     kinds = {event.kind for event in job.events()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Unpack, cast
@@ -27,7 +27,7 @@ from halocline_engine.distribute.jobs.execute import Blockwise
 from halocline_engine.distribute.jobs.outputs import check_workspace
 from halocline_engine.distribute.sequences.job import sequence_job
 from halocline_engine.distribute.sequences.request import Kept, SequenceRequest
-from halocline_engine.distribute.sequences.template import StageOf
+from halocline_engine.distribute.sequences.template import Repeated, StageOf
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import options_of
 from halocline_engine.errors import ArgumentError, HaloclineError
@@ -43,6 +43,7 @@ from halocline_engine.interface.absent import Door, way_out
 from halocline_engine.interface.habits import hint_of_argument
 from halocline_engine.interface.refusals import renamed_to
 from halocline_engine.interface.renames import with_old_names
+from halocline_engine.interface.stage_counts import check_stage_count
 from halocline_engine.interface.uncompiled import READING, Uncompiled
 from halocline_engine.interface.workspace import attempt_of
 from halocline_engine.signatures import complete
@@ -69,13 +70,15 @@ _OF_ALL = {
     *("dataset", "steps", "until", "snapshot_every", "time", "workspace", "plans"),
     "diagnostics",
 }
+#: Repetitions within each other, at most.
+_DEPTH = 2
 _REASON = "the stages of a step follow each other"
 _EXAMPLE = "[{'stencil': {'program': text}}, {'tridiagonal': {'lower': 'a', ...}}]"
 
 
 @documented(ExecutionArguments)
 def sequence(
-    stages: Sequence[Mapping[str, Mapping[str, Any]]],
+    stages: Sequence[Mapping[str, Any]],
     dataset: DatasetLike,
     *,
     steps: int = 1,
@@ -94,7 +97,8 @@ def sequence(
         or 'column', 'tridiagonal', 'pentadiagonal', 'solve', 'tree', 'gather', 'scatter',
         'neighbours' or 'regrid' with those of the function of that name, without the dataset.
         A stage reads the dataset and what the stages before it made; what it makes takes the place
-        of a variable of the same name. `chunks` are those of stages that give none.
+        of a variable of the same name. ``{'repeat': 4, 'stages': [...]}`` runs stages four times.
+        `chunks` are those of stages that give none.
     %(dataset)s
     steps : int, default: 1
         Number of times the stages are run.
@@ -152,6 +156,7 @@ def sequence(
     """
     execution = Execution(**complete(sequence, given), modes=RESIDENT_MODES)
     checked = _stages(stages)
+    check_stage_count(_run_stages(checked))
     opened = open_source(dataset)
     place, kept = execution.place, place_of("workspace", workspace)
     count = whole("steps", steps, 1)
@@ -163,8 +168,8 @@ def sequence(
         parts = (_named_before(checked), count, fed, chosen, halocline_version(), _identity(opened))
         name = "" if kept is None else str(dask.base.tokenize(*parts))  # which reads the dataset
         request = SequenceRequest(
-            stages=tuple(stage.on(pool, chosen, execution) for stage in checked),
-            kinds=tuple(stage.kind for stage in checked),
+            stages=tuple(_planned(checked, lambda one: one.on(pool, chosen, execution))),
+            kinds=_kinds(checked),
             steps=count,
             feedback=fed,
             every=None if snapshot_every is None else whole("snapshot_every", snapshot_every, 1),
@@ -180,9 +185,9 @@ def sequence(
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A stage that has a sense as far as can be told without data."""
+    """A stage, checked as far as it can be without data; its number as people count."""
 
-    number: int
+    number: str
     kind: str
     arguments: Mapping[str, Any]
 
@@ -209,18 +214,87 @@ class _Stage:
         return job
 
 
-def _stages(given: object) -> list[_Stage]:
-    """Return the stages; raises `ArgumentError` for one that is none, or has other arguments."""
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """Stages that are run several times in a row."""
+
+    count: int
+    parts: Sequence[_Stage | _Repeat]
+
+
+def _stages(given: object, within: str = "", depth: int = 0) -> list[_Stage | _Repeat]:
+    """Return the stages; raises `ArgumentError` for invalid ones and for wrong arguments."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        named = f"The 'stages' of stage {within}" if within else "Argument 'stages'"
         raise ArgumentError(
-            "Argument 'stages' must be a list of at least one stage.",
+            f"{named} must be a list of at least one stage.",
             hint=f"Write for example stages={_EXAMPLE}.",
         )
-    return [_stage(number, each) for number, each in enumerate(cast("Sequence[Any]", given), 1)]
+    several = cast("Sequence[Any]", given)
+    prefix = f"{within}." if within else ""
+    return [_part(f"{prefix}{at}", one, depth) for at, one in enumerate(several, 1)]
 
 
-def _stage(number: int, given: object) -> _Stage:
-    found = by_name(f"stages[{number - 1}]", given, _EXAMPLE)
+def _part(number: str, given: object, depth: int) -> _Stage | _Repeat:
+    """Return a stage, or stages that are repeated."""
+    if not (isinstance(given, Mapping) and "repeat" in given):
+        return _stage(number, given)
+    told = by_name(_place(number), given, _EXAMPLE)
+    if {*told} != {"repeat", "stages"}:
+        raise ArgumentError(
+            f"Stage {number} must have 'repeat' and 'stages', got {', '.join(map(repr, told))}.",
+            hint="Write for example {'repeat': 4, 'stages': [...]}.",
+        )
+    if depth == _DEPTH:
+        raise ArgumentError(
+            f"Stage {number} is repeated within {_DEPTH} other repetitions, expected at most"
+            f" {_DEPTH} in all.",
+            hint="Multiply the numbers of two of them.",
+        )
+    count = whole(f"{_place(number)}['repeat']", told["repeat"], 1)
+    return _Repeat(count, _stages(told["stages"], number, depth + 1))
+
+
+def _place(number: str) -> str:
+    """Return how a stage is written as an element of the argument.
+
+    >>> _place("2.1")
+    "stages[1]['stages'][0]"
+    """
+    return "stages" + "['stages']".join(f"[{int(at) - 1}]" for at in number.split("."))
+
+
+def _run_stages(parts: Iterable[_Stage | _Repeat]) -> int:
+    """Return how many stages a step runs."""
+    return sum(p.count * _run_stages(p.parts) if isinstance(p, _Repeat) else 1 for p in parts)
+
+
+def _planned(
+    parts: Iterable[_Stage | _Repeat], of: Callable[[_Stage], StageOf]
+) -> list[StageOf | Repeated]:
+    """Return what makes the jobs of stages."""
+    return [
+        Repeated(part.count, tuple(_planned(part.parts, of)))
+        if isinstance(part, _Repeat)
+        else of(part)
+        for part in parts
+    ]
+
+
+def _kinds(parts: Iterable[_Stage | _Repeat]) -> str:
+    """Return the kinds of stages in words.
+
+    >>> _kinds([_Stage("1", "column", {}), _Repeat(3, [_Stage("2.1", "stencil", {})])])
+    'column, 3 times (stencil)'
+    """
+    return ", ".join(
+        f"{part.count} times ({_kinds(part.parts)})" if isinstance(part, _Repeat) else part.kind
+        for part in parts
+    )
+
+
+def _stage(number: str, given: object) -> _Stage:
+    found = by_name(_place(number), given, _EXAMPLE)
     if len(found) != 1:
         raise ArgumentError(
             f"Stage {number} must be one kind with its arguments, got {len(found)} keys.",
@@ -231,7 +305,7 @@ def _stage(number: int, given: object) -> _Stage:
         raise ArgumentError(
             f"Stage {number} has the unknown kind '{kind}'.", hint=near(kind, STAGES)
         )
-    arguments = by_name(f"stages[{number - 1}]['{kind}']", named, "{...}")
+    arguments = by_name(f"{_place(number)}['{kind}']", named, "{...}")
     parameters = inspect.signature(STAGES[kind]).parameters
     own = {name: one for name, one in parameters.items() if name not in _OF_ALL}
     for name in arguments:
@@ -256,9 +330,14 @@ def _stage(number: int, given: object) -> _Stage:
     return _Stage(number, kind, arguments)
 
 
-def _named_before(stages: Sequence[_Stage]) -> list[Mapping[str, Mapping[str, Any]]]:
+def _named_before(parts: Iterable[_Stage | _Repeat]) -> list[Mapping[str, Any]]:
     """Return stages by the names that their arguments had when workspaces were first made."""
-    return [{each.kind: with_old_names(each.kind, _without_reading(each))} for each in stages]
+    return [
+        {"repeat": part.count, "stages": _named_before(part.parts)}
+        if isinstance(part, _Repeat)
+        else {part.kind: with_old_names(part.kind, _without_reading(part))}
+        for part in parts
+    ]
 
 
 def _without_reading(stage: _Stage) -> Mapping[str, Any]:

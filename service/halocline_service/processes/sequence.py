@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field, create_model, model_validator
 
 from halocline_engine.errors import HaloclineError
-from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_engine.interface.stage_counts import MOST_STAGES, check_stage_count
+from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
 from halocline_service.processes.blocks import (
+    Chunks,
     Feedback,
     Output,
     SnapshotEvery,
     Steps,
-    StreamedInputs,
+    Target,
 )
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
@@ -36,6 +38,8 @@ _KINDS: Mapping[str, Process] = {
         *(GATHER, SCATTER, NEIGHBOURS, REGRID),
     )
 }
+#: Inputs of stages that are run several times.
+_REPEATED = {"repeat", "stages"}
 #: Inputs of these that belong to the whole sequence, or are not allowed in a stage.
 _OF_ALL = frozenset(
     {
@@ -50,10 +54,21 @@ class _OneKind(Inputs):
 
     @model_validator(mode="after")
     def _one(self) -> _OneKind:
-        if len(self.model_fields_set) != 1:
+        given = self.model_fields_set
+        if given != _REPEATED and (len(given) != 1 or given & _REPEATED):
             kinds = ", ".join(_KINDS)
-            raise ValueError(f"A stage must be one kind with its arguments, of {kinds}.")
+            raise ValueError(
+                f"A stage must be one kind with its arguments, of {kinds}, or have 'repeat' and"
+                " 'stages'."
+            )
         return self
+
+    @property
+    def repeated(self) -> tuple[int, Sequence[_OneKind]] | None:
+        """How often which stages are run, None where this is one stage."""
+        if self.model_fields_set != _REPEATED:
+            return None
+        return getattr(self, "repeat"), getattr(self, "stages")  # noqa: B009 - of made models
 
     @property
     def kind(self) -> str:
@@ -79,17 +94,39 @@ def _arguments_of(process: Process) -> Any:
     ]
 
 
+def _stage_model(name: str, inner: Any) -> Any:
+    """Return the model of a stage, which may repeat `inner` ones, if there are any."""
+    fields: dict[str, Any] = {
+        kind: (_arguments_of(process), None) for kind, process in _KINDS.items()
+    }
+    if inner is not None:
+        about = "How often 'stages' are run in a row."
+        fields["repeat"] = (
+            Annotated[
+                int | None,
+                Field(title="Repeat", description=about, ge=1, le=MOST_STAGES),
+                WHOLE,
+            ],
+            None,
+        )
+        about = "The stages that are repeated."
+        fields["stages"] = (
+            Annotated[
+                list[inner] | None,
+                Field(title="Stages", description=about, min_length=1, max_length=64),
+            ],
+            None,
+        )
+    return create_model(name, __base__=_OneKind, **fields)
+
+
 if TYPE_CHECKING:
     _Stage = _OneKind
 else:
-    _Stage = create_model(
-        "Stage",
-        __base__=_OneKind,
-        **{kind: (_arguments_of(process), None) for kind, process in _KINDS.items()},
-    )
+    _Stage = _stage_model("Stage", _stage_model("RepeatedStage", _stage_model("InnerStage", None)))
 
 
-class SequenceInputs(StreamedInputs):
+class SequenceInputs(DatasetInputs):
     """The keyword arguments of `sequence`, as JSON."""
 
     stages: Annotated[
@@ -97,11 +134,13 @@ class SequenceInputs(StreamedInputs):
         Field(
             title="Stages",
             description="The stages of a step, each as an object of one process by its identifier, "
-            "with its inputs but the dataset. A stage reads what those before it made.",
+            "with its inputs but the dataset, or with 'repeat' and 'stages'. A stage reads what "
+            "those before it made.",
             min_length=1,
             max_length=64,
         ),
     ]
+    target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],
         Field(
@@ -109,6 +148,7 @@ class SequenceInputs(StreamedInputs):
             description="Whether stages pass through memory, or variables stay there.",
         ),
     ] = "auto"
+    chunks: Chunks = None
     steps: Steps = 1
     feedback: Feedback = None
     snapshot_every: SnapshotEvery = None
@@ -126,10 +166,10 @@ class SequenceInputs(StreamedInputs):
     def references_in(cls, given: Mapping[str, Any]) -> dict[str, str]:
         """Give what names datasets in inputs as JSON; those of stages by their places there."""
         found = {name: str(given[name]) for name in cls.datasets if name in given}
-        for number, kind, arguments in _stages_in(given):
+        for place, kind, arguments in _stages_in(given):
             beside = _beside(kind)
             found |= {
-                f"stages.{number}.{kind}.{name}": str(arguments[name])
+                f"{place}.{kind}.{name}": str(arguments[name])
                 for name in beside
                 if name in arguments
             }
@@ -137,22 +177,43 @@ class SequenceInputs(StreamedInputs):
 
     def keywords(self, places: Mapping[str, Any]) -> dict[str, Any]:
         """Give the keyword arguments, with the places of datasets instead of what names them."""
-        stages: list[dict[str, Any]] = []
-        for number, stage in enumerate(self.stages):
-            kind, arguments = stage.kind, stage.arguments
-            names = [name for name in _beside(kind) if name in arguments]
-            arguments |= {name: places[f"stages.{number}.{kind}.{name}"] for name in names}
-            if kind == STENCIL.id:
-                arguments = program_arguments(arguments)
-            stages.append({kind: arguments})
-        return {"dataset": places["dataset"], **self.arguments(), "stages": stages}
+        return {
+            "dataset": places["dataset"],
+            **self.arguments(),
+            "stages": _keywords(self.stages, places, ""),
+        }
 
 
-def _stages_in(given: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    for number, stage in enumerate(given.get("stages", ())):
+def _keywords(
+    stages: Sequence[_OneKind], places: Mapping[str, Any], within: str
+) -> list[dict[str, Any]]:
+    """Return stages with the places of datasets instead of the names of them."""
+    found: list[dict[str, Any]] = []
+    for number, stage in enumerate(stages):
+        place = f"{within}stages.{number}"
+        if stage.repeated is not None:
+            count, parts = stage.repeated
+            found.append({"repeat": count, "stages": _keywords(parts, places, f"{place}.")})
+            continue
+        kind, arguments = stage.kind, stage.arguments
+        names = [name for name in _beside(kind) if name in arguments]
+        arguments |= {name: places[f"{place}.{kind}.{name}"] for name in names}
+        if kind == STENCIL.id:
+            arguments = program_arguments(arguments)
+        found.append({kind: arguments})
+    return found
+
+
+def _stages_in(
+    given: Mapping[str, Any], within: str = ""
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield the place, kind and arguments of each stage in inputs as JSON."""
+    for number, stage in enumerate(given.get("stages") or ()):
+        place = f"{within}stages.{number}"
+        yield from _stages_in(stage, f"{place}.")
         for kind, arguments in stage.items():
             if kind in _KINDS and isinstance(arguments, Mapping):
-                yield number, kind, cast("Mapping[str, Any]", arguments)
+                yield place, kind, cast("Mapping[str, Any]", arguments)
 
 
 def _beside(kind: str) -> tuple[str, ...]:
@@ -164,13 +225,27 @@ def _beside(kind: str) -> tuple[str, ...]:
 
 def check_stages(inputs: SequenceInputs) -> None:
     """Check each stage as its process would."""
-    for number, stage in enumerate(inputs.stages, 1):
+    check_stage_count(_runs(inputs.stages))
+    _check(inputs.stages, "")
+
+
+def _runs(stages: Sequence[_OneKind]) -> int:
+    """Return how many stages a step runs."""
+    repeated = [stage.repeated for stage in stages]
+    return sum(1 if each is None else each[0] * _runs(each[1]) for each in repeated)
+
+
+def _check(stages: Sequence[_OneKind], within: str) -> None:
+    for number, stage in enumerate(stages, 1):
+        if stage.repeated is not None:
+            _check(stage.repeated[1], f"{within}{number}.")
+            continue
         process = _KINDS[stage.kind]
         whole = process.inputs.model_validate({"dataset": "-", **stage.arguments})
         try:
             process.check(whole)
         except HaloclineError as error:
-            error.message = f"Stage {number}, '{stage.kind}': {error.message}"
+            error.message = f"Stage {within}{number}, '{stage.kind}': {error.message}"
             raise
 
 

@@ -138,6 +138,23 @@ def drawn(random: np.random.Generator) -> tuple[list[dict[str, Any]], dict[str, 
     return stages, feedback
 
 
+def repeated(random: np.random.Generator, stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the same stages, some of them repeated, perhaps twice over."""
+    first = int(random.integers(len(stages)))
+    some: dict[str, Any] = {"repeat": int(random.integers(1, 4)), "stages": stages[first:]}
+    if random.random() < 0.3:
+        some = {"repeat": 2, "stages": [some]}
+    return [*stages[:first], some]
+
+
+def flat(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return stages one after the other as often as they are run."""
+    found: list[dict[str, Any]] = []
+    for one in stages:
+        found += one["repeat"] * flat(one["stages"]) if "repeat" in one else [one]
+    return found
+
+
 def one_by_one(
     stages: list[dict[str, Any]],
     feedback: dict[str, str],
@@ -149,7 +166,7 @@ def one_by_one(
     made: list[xr.Dataset] = []
     for _ in range(steps):
         results: dict[str, xr.DataArray] = {}
-        for stage in stages:
+        for stage in flat(stages):
             ((kind, arguments),) = stage.items()
             one = STAGES[kind](dataset=dataset, **how, **arguments)
             results |= {str(name): one[name] for name in one.data_vars}
@@ -169,10 +186,19 @@ def ranks(count: int) -> Generator[None]:
         yield
 
 
-def check(seed: int, *, target: str = "reference", workers: int = 1, **more: Any) -> None:
+def check(
+    seed: int,
+    *,
+    target: str = "reference",
+    workers: int = 1,
+    mode: str = "resident",
+    **more: Any,
+) -> None:
     random = np.random.default_rng(seed)
     members = bool(random.random() < 0.3)
     stages, feedback = drawn(random)
+    if random.random() < 0.5:
+        stages = repeated(random, stages)
     steps = int(random.integers(2, 7))
     every = int(random.integers(1, 4)) if random.random() < 0.4 else None
     dataset = data(seed, members=members)
@@ -185,13 +211,13 @@ def check(seed: int, *, target: str = "reference", workers: int = 1, **more: Any
             steps=steps,
             feedback=feedback,
             snapshot_every=every,
-            mode="resident",
+            mode=mode,
             target=target,
             on_event=told.append,
             **more,
         )
     assert isinstance(told[0], Planned)
-    assert told[0].mode == "resident"
+    assert told[0].mode == mode
     done = [steps] if every is None else [*range(every, steps, every), steps]
     assert {*result.data_vars} == {*wanted[-1].data_vars}
     for name in result.data_vars:
@@ -199,6 +225,11 @@ def check(seed: int, *, target: str = "reference", workers: int = 1, **more: Any
         right = np.stack([wanted[at - 1][name].values for at in done])
         exact = np.array_equal(values, right, equal_nan=values.dtype.kind == "f")
         assert exact, (name, stages, feedback, steps)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_drawn_sequences_are_the_same_streamed(seed: int) -> None:
+    check(seed, mode="streamed")
 
 
 class Killed(Exception):

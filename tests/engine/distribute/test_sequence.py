@@ -289,6 +289,32 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ([{"tridiagonl": {}}], {}, "Stage 1 has the unknown kind 'tridiagonl'."),
     ([{"tree": 1}], {}, "Argument 'stages[0]['tree']' must be a mapping, got the int 1."),
     ([{"stencil": {}}], {}, "Stage 1, 'stencil', needs the argument 'program'."),
+    ([{"repeat": 2}], {}, "Stage 1 must have 'repeat' and 'stages', got 'repeat'."),
+    (
+        [{"repeat": 0, "stages": MOVING}],
+        {},
+        "Argument 'stages[0]['repeat']' must be a whole number from 1, got 0.",
+    ),
+    (
+        [MOVING[0], {"repeat": 2, "stages": []}],
+        {},
+        "The 'stages' of stage 2 must be a list of at least one stage.",
+    ),
+    (
+        [MOVING[0], {"repeat": 2, "stages": [{"tree": {}, "solve": {}}]}],
+        {},
+        "Stage 2.1 must be one kind with its arguments, got 2 keys.",
+    ),
+    (
+        [{"repeat": 2, "stages": [{"repeat": 3, "stages": [{"repeat": 4, "stages": MOVING}]}]}],
+        {},
+        "Stage 1.1.1 is repeated within 2 other repetitions, expected at most 2 in all.",
+    ),
+    (
+        [{"repeat": 200, "stages": [{"repeat": 100, "stages": MOVING}]}],
+        {},
+        "A step runs 40000 stages, expected at most 10000.",
+    ),
     (
         [{"stencil": {"program": ADVECT, "step": 2}}],
         {},
@@ -332,6 +358,56 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
         " along 'z', 'y', 'x'.",
     ),
 ]
+
+
+MODES: list[tuple[list[Any], dict[str, Any], str]] = [
+    (
+        [{"gather": {"source": "a", "index": "order", "dim": "z", "name": "turned"}}],
+        {},
+        "A sequence cannot stay in memory: the whole grid is needed for gather of 'a' by 'order'.",
+    ),
+    (
+        MOVING,
+        {"options": he.Options(chunk_cache=1)},
+        "With mode='resident' blocks stay where they are, but 'chunk_cache' says how they follow"
+        " each other.",
+    ),
+    (
+        MOVING,
+        {"options": he.Options(memory_limit=25_000)},
+        "Variables that stay in memory need 48.9 kB of each of 1 worker, but only 25 kB are free.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stages", "more", "message"), MODES)
+def test_what_cannot_stay_in_memory(
+    stages: list[Any], more: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    dataset = air().assign(order=("z", [5, 4, 3, 2, 1, 0]))
+    how: dict[str, Any] = {"target": "cpu", "output": tmp_path / "out.zarr", **more}
+    with pytest.raises(he.HaloclineError) as caught:
+        he.sequence(stages, dataset, steps=2, mode="resident", **how)
+    assert caught.value.message == message
+    told: list[Event] = []
+    he.sequence(stages, dataset, steps=2, on_event=told.append, **how)
+    assert isinstance(told[0], Planned)
+    assert told[0].mode == "streamed"
+    assert ", as " in told[0].reason
+
+
+def test_repeated_stages_are_those_of_several_steps() -> None:
+    stages = [{"repeat": 4, "stages": HEATING}]
+    told: list[Event] = []
+    result = he.sequence(stages, air(), target="cpu", on_event=told.append)
+    wanted = he.sequence(HEATING, air(), steps=4, target="cpu", mode="streamed")
+    for name in wanted.data_vars:
+        assert np.array_equal(result[name], wanted[name])
+    plan = told[0]
+    assert isinstance(plan, Planned)
+    assert (plan.mode, plan.steps) == ("resident", 1)
+    assert plan.reason.endswith("; 8 stages a step")
+    assert result.attrs["history"].endswith(": sequence of 4 times (stencil, tridiagonal), 1 step")
 
 
 @pytest.mark.parametrize(("stages", "more", "message"), WRONG)

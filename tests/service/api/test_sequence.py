@@ -32,16 +32,18 @@ WRONG: list[tuple[list[Any], str, str]] = [
         [],
         "Input 'stages' must not be empty, got [].",
         "The stages of a step, each as an object of one process by its identifier, with its inputs"
-        " but the dataset. A stage reads what those before it made.",
+        " but the dataset, or with 'repeat' and 'stages'. A stage reads what those before it made.",
     ),
     (
         [{}],
-        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS}.",
+        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS},"
+        " or have 'repeat' and 'stages'.",
         "",
     ),
     (
         [{"tree": TREE, "stencil": {"program": PROGRAM}}],
-        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS}.",
+        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS},"
+        " or have 'repeat' and 'stages'.",
         "",
     ),
     ([{"tre": TREE}], "Input 'stages.0.tre' is unknown.", "Did you mean 'tree'?"),
@@ -55,6 +57,22 @@ WRONG: list[tuple[list[Any], str, str]] = [
         [{"tree": TREE}, {"stencil": {"program": PROGRAM, "feedback": {"x": "t"}}}],
         "Stage 2, 'stencil': Argument 'feedback' must map fields of the program, got 'x'.",
         "There are 't'.",
+    ),
+    (
+        [{"repeat": 2, "stages": [{"stencil": {"program": PROGRAM, "feedback": {"x": "t"}}}]}],
+        "Stage 1.1, 'stencil': Argument 'feedback' must map fields of the program, got 'x'.",
+        "There are 't'.",
+    ),
+    (
+        [{"repeat": 200, "stages": [{"repeat": 100, "stages": [{"tree": TREE}]}]}],
+        "A step runs 20000 stages, expected at most 10000.",
+        "Repeat less, with more 'steps'.",
+    ),
+    (
+        [{"repeat": 2}],
+        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS},"
+        " or have 'repeat' and 'stages'.",
+        "",
     ),
     (
         [{"tree": {**TREE, "name": "a/b"}}],

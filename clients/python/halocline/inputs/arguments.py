@@ -244,6 +244,11 @@ def _stages(argument: str, given: Any) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for number, stage in enumerate(cast("Sequence[Any]", given)):
         kinds = by_name(f"{argument}[{number}]", stage)
+        if {*kinds} == {"repeat", "stages"}:
+            place = f"{argument}[{number}]"
+            count = _whole(f"{place}['repeat']", kinds["repeat"])
+            made.append({"repeat": count, "stages": _stages(f"{place}['stages']", kinds["stages"])})
+            continue
         if len(kinds) != 1:
             raise _wrong(f"{argument}[{number}]", "one kind with its arguments", stage)
         named = {kind: f"{argument}[{number}]['{kind}']" for kind in kinds}

@@ -28,6 +28,10 @@ def each_input(inputs: Mapping[str, Any], change: Callable[[str, Any], Any]) -> 
 def _stage(stage: Any, change: Callable[[str, Any], Any]) -> Any:
     if not isinstance(stage, Mapping):
         return stage
+    if "repeat" in stage:
+        return each_input(cast("Mapping[str, Any]", stage), lambda _, value: value) | {
+            "stages": [_stage(one, change) for one in cast("Iterable[Any]", stage["stages"])]
+        }
     return {
         kind: each_input(cast("Mapping[str, Any]", own), change)
         if isinstance(own, Mapping)
@@ -53,5 +57,7 @@ def _with_text(stage: Any) -> Any:
             if "externals" in others:
                 called["externals"] = used
             return {"stencil": {**others, **called, "program": source.text}, **rest}
+        case {"stages": [*stages], **rest}:
+            return {**rest, "stages": with_texts(stages)}
         case _:
             return stage

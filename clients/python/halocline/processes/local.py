@@ -175,7 +175,12 @@ def _arguments(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         case "stencil", {"program": _}:
             return with_reading(inputs)
         case "sequence", {"stages": [*stages]}:
-            made = [{k: _arguments(k, own) for k, own in stage.items()} for stage in stages]
+            made = [
+                _arguments(process, stage)
+                if "repeat" in stage
+                else {kind: _arguments(kind, own) for kind, own in stage.items()}
+                for stage in stages
+            ]
             return {**inputs, "stages": made}
         case _:
             return dict(inputs)

@@ -171,7 +171,7 @@ class Stencils(Submitting):
     @documented(SequenceArguments)
     def sequence(
         self,
-        stages: Sequence[Mapping[str, Mapping[str, Any]]],
+        stages: Sequence[Mapping[str, Any]],
         dataset: DatasetLike,
         **given: Unpack[SequenceArguments],
     ) -> Job:
@@ -183,7 +183,7 @@ class Stencils(Submitting):
             The stages of a step, each as ``{kind: arguments}``: the name of a method, such as
             'stencil' or 'tridiagonal', with its arguments but the dataset. A stage reads the
             dataset and what the stages before it made; what it makes takes the place of a variable
-            of the same name.
+            of the same name. ``{'repeat': 4, 'stages': [...]}`` runs stages four times.
         %(dataset)s
         steps : int, default: 1
             Number of times the stages are run.

@@ -77,13 +77,13 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     Raises what a stage raises where it cannot be planned, and `FieldError` where stages do not fit
     together.
     """
-    several = request.steps > 1 or request.mode == "resident"
+    several = not request.is_once or request.mode == "resident"
     rounds = plan_rounds(opened, request.stages, request.feedback, several=several)
     jobs = [job for each in rounds for job in each.jobs]
     made = {output.name: output for job in rounds[1].jobs for output in job.outputs}
     sizes = {dim: size for job in jobs for dim, size in job.sizes.items()}
     plural = "step" if request.steps == 1 else "steps"
-    what = f"sequence of {', '.join(request.kinds)}, {request.steps} {plural}"
+    what = f"sequence of {request.kinds}, {request.steps} {plural}"
     wanted = {name: made[name] for name in _wanted(request.results, made)}
     uses = [output.use for output in wanted.values()]
     frame = frame_of(rounds[1].after.dataset, uses, history_of(what))
@@ -127,7 +127,7 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
         in_stores=not in_memory,
         between=0 if in_memory else _HELD * between,
         projected=job.projected + (held if in_memory else 0),
-        note=f"{len(request.stages)} stages a step, {where}",
+        note=f"{len(rounds[1].jobs)} stages a step, {where}",
     )
 
 
@@ -241,6 +241,7 @@ class _Steps:
                 ends = at == len(jobs) and number == job.passes
                 yield replace(stage, steps=int(ends))
             values = values.with_made({one.name: (there, one.name) for one in job.outputs})
+            room.free(values)
         return values
 
     def _due(self, steps: int, seconds: float) -> bool:

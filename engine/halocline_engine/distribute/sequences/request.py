@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from halocline_engine.distribute.sequences.template import StageOf
+from halocline_engine.distribute.sequences.template import Repeated, StageOf
 from halocline_engine.distribute.tasks.options import Options
 
 __all__ = ["Kept", "SequenceRequest"]
@@ -29,8 +29,8 @@ class SequenceRequest:
     `every`, results are kept after so many steps as well. `chunks` are sizes of blocks.
     """
 
-    stages: tuple[StageOf, ...]
-    kinds: tuple[str, ...]
+    stages: tuple[StageOf | Repeated, ...]
+    kinds: str
     steps: int
     feedback: Mapping[str, str]
     every: int | None
@@ -40,3 +40,8 @@ class SequenceRequest:
     mode: str
     chunks: Mapping[str, int]
     options: Options
+
+    @property
+    def is_once(self) -> bool:
+        """Whether each stage is run once in all."""
+        return self.steps == 1 and not any(isinstance(one, Repeated) for one in self.stages)

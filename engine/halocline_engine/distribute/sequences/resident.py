@@ -104,7 +104,7 @@ def choose(
     option = streaming_option(request.options)
     if option:
         return f"as '{option}' asks for it"
-    if request.steps == 1 and not wanted:
+    if request.is_once and not wanted:
         return "as there is one step"
     steps = cut_program(program, pool.workers, request.chunks)
     taken = _Taken.of(steps, copied, target)
@@ -132,21 +132,24 @@ def choose(
 def _program(request: SequenceRequest, later: Round, target: str) -> StepProgram | str:
     """Return the program of a step, or why there is none, as a clause."""
     dataset = later.after.dataset
+    jobs = dict.fromkeys(later.jobs)  # one that is repeated is there several times
+    numbers = {job: number for number, job in enumerate(jobs)}
     stages: list[StayingStage] = []
-    for number, (job, kind) in enumerate(zip(later.jobs, request.kinds, strict=True), 1):
+    for job in jobs:
         stage = _stage(job, target)
         if stage is None:
-            return f"stage {number}, '{kind}', needs the whole grid"
+            return f"the whole grid is needed for {job.what}"
         for one in stage.variables:
             name = one.name.rstrip("\0")
             if name not in dataset.variables or _form(dataset[name]) != (one.dims, one.dtype):
-                return f"stage {number}, '{kind}', reads '{name}' in another form"
+                return f"'{name}' has another form in {job.what}"
         stages.append(stage)
     known = {one.name for stage in stages for one in stage.variables}
     feedback = {to: name for name, to in request.feedback.items() if to in known}
     dims = [dim for stage in stages for one in stage.variables for dim in one.dims]
     sizes = {dim: int(dataset.sizes[dim]) for dim in dict.fromkeys(dims)}
-    return StepProgram(tuple(stages), tuple(range(len(stages))), feedback, sizes)
+    order = tuple(numbers[job] for job in later.jobs)
+    return StepProgram(tuple(stages), order, feedback, sizes)
 
 
 def _stage(job: Blockwise, target: str) -> StayingStage | None:
@@ -206,7 +209,7 @@ class ResidentSequence:
             projected=len(steps.ranks) * (taken.host + taken.device),
             passes=1,
             passes_done=0,
-            note=f"{len(self.request.stages)} stages a step",
+            note=f"{len(steps.program.order)} stages a step",
             ranked=Ranked(
                 reason=self.stays.reason,
                 transport=(MESSAGES if remote and len(steps.ranks) > 1 else NO_TRANSPORT).name,

@@ -22,22 +22,37 @@ from halocline_engine.datasets.stores.source import InMemory, Opened, Region
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, frame_of_job
 from halocline_engine.errors import ArgumentError, FieldError
 
-__all__ = ["Round", "StageOf", "plan_rounds"]
+__all__ = ["Repeated", "Round", "StageOf", "plan_rounds"]
 
 #: Makes the job of a stage for the dataset that it will find.
 StageOf = Callable[[Opened], Blockwise]
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Stages that are run several times in a row."""
+
+    count: int
+    parts: tuple[StageOf | Repeated, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """The jobs of the stages of one step, and the dataset that the next step finds."""
+    """The jobs of a step, and the dataset that the next step finds.
+
+    A job that is run several times is there as often.
+    """
 
     jobs: tuple[Blockwise, ...]
     after: Opened
 
 
 def plan_rounds(
-    opened: Opened, stages: Sequence[StageOf], feedback: Mapping[str, str], *, several: bool
+    opened: Opened,
+    stages: Sequence[StageOf | Repeated],
+    feedback: Mapping[str, str],
+    *,
+    several: bool,
 ) -> tuple[Round, Round]:
     """Return the first step, and the one that all others are like, if there are `several`.
 
@@ -45,15 +60,20 @@ def plan_rounds(
     where a variable would change its dimensions or type on the way.
     """
     _check_targets(opened.dataset, feedback)
-    first = _round(opened, stages, feedback)
-    return first, _round(first.after, stages, feedback) if several else first
+    first = _round(opened, stages, feedback, is_first=True)
+    if not several:
+        return first, first
+    return first, _round(first.after, stages, feedback, is_first=False)
 
 
-def _round(opened: Opened, stages: Sequence[StageOf], feedback: Mapping[str, str]) -> Round:
-    jobs: list[Blockwise] = []
-    for stage in stages:
-        jobs.append(stage(opened))
-        opened = _with_results(opened, jobs[-1])
+def _round(
+    opened: Opened,
+    stages: Sequence[StageOf | Repeated],
+    feedback: Mapping[str, str],
+    *,
+    is_first: bool,
+) -> Round:
+    jobs, opened = _jobs(opened, stages, is_first=is_first)
     made = {output.name: output for job in jobs for output in job.outputs}
     for name, target in feedback.items():
         if name not in made:
@@ -62,6 +82,26 @@ def _round(opened: Opened, stages: Sequence[StageOf], feedback: Mapping[str, str
             )
         opened = _with(opened, replace(made[name], name=target), opened.dataset[name])
     return Round(tuple(jobs), opened)
+
+
+def _jobs(
+    opened: Opened, stages: Sequence[StageOf | Repeated], *, is_first: bool
+) -> tuple[list[Blockwise], Opened]:
+    """Return the jobs of stages, and the dataset with their results.
+
+    In the first step, repeated stages read their own results from the second time on.
+    """
+    jobs: list[Blockwise] = []
+    for stage in stages:
+        if isinstance(stage, Repeated):
+            first, opened = _jobs(opened, stage.parts, is_first=is_first)
+            again = is_first and stage.count > 1
+            later, opened = _jobs(opened, stage.parts, is_first=True) if again else (first, opened)
+            jobs += [*first, *(stage.count - 1) * later]
+            continue
+        jobs.append(stage(opened))
+        opened = _with_results(opened, jobs[-1])
+    return jobs, opened
 
 
 def _check_targets(dataset: xr.Dataset, feedback: Mapping[str, str]) -> None:

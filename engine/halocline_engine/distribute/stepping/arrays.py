@@ -145,11 +145,15 @@ class RankArrays:
         segments: list[_Segment] = []
         calls: Acts = []
         bound: dict[tuple[int, tuple[str, ...]], list[BoundStage]] = {}
+        exchanges: dict[tuple[tuple[str, ...], tuple[str, ...]], Exchange] = {}
         for act in acts:
             match act:
                 case Exchanged(names):
-                    held = {part.index: self._held(part, owners) for part in self.parts}
-                    exchange = self._halos.exchange(names, held)
+                    place = (names, tuple(owners.values()))
+                    if place not in exchanges:
+                        held = {part.index: self._held(part, owners) for part in self.parts}
+                        exchanges[place] = self._halos.exchange(names, held)
+                    exchange = exchanges[place]
                     if exchange.messages is None:
                         calls += exchange.acts
                     else:

@@ -8,10 +8,12 @@ import { Scope } from "./scope.js";
 
 /** Make the list of stages; `processes` are summaries by identifier. */
 export function stagesControl(schema, processes) {
-  const kinds = Object.entries(schema.items.properties).map(([kind, each]) => [
-    kind,
-    (each.anyOf ?? [each]).find(({ properties }) => properties),
-  ]);
+  const kinds = Object.entries(schema.items.properties)
+    .filter(([kind]) => kind !== "repeat" && kind !== "stages")
+    .map(([kind, each]) => [
+      kind,
+      (each.anyOf ?? [each]).find(({ properties }) => properties),
+    ]);
   const list = el("ol", { class: "stages" });
   const stages = [];
   let scope = new Scope();
@@ -107,13 +109,20 @@ export function stagesControl(schema, processes) {
     write(values) {
       stages.splice(0);
       list.replaceChildren();
-      for (const value of values ?? []) {
+      for (const value of writtenOut(values ?? [])) {
         const [[one, inputs]] = Object.entries(value);
         add(one, inputs);
       }
     },
     renew,
   };
+}
+
+/** Write stages that are repeated as often as they are run; the form has none that repeat others. */
+function writtenOut(stages) {
+  return stages.flatMap((stage) =>
+    "repeat" in stage ? Array(stage.repeat).fill(writtenOut(stage.stages)).flat() : [stage],
+  );
 }
 
 /** Describe a kind of stage as a process is described. */
