@@ -104,7 +104,8 @@ def sequence(
         Number of times the stages are run.
     feedback : mapping of str to str, optional
         Variables of the dataset by the result that becomes them in the next step. A result that has
-        the name of a variable needs none.
+        the name of a variable needs none. A variable that gets a result may be passed on itself:
+        ``{'h_new': 'h', 'h': 'h_old'}`` keeps the time level before.
     %(execution)s
     snapshot_every : int, optional
         Steps between two snapshots: results are kept after so many steps, and so on, and after the

@@ -134,7 +134,10 @@ def drawn(random: np.random.Generator) -> tuple[list[dict[str, Any]], dict[str, 
         if f"'{name}'" in shown or f"{name} =" in shown:
             target = [to for to in ("t", "s") if to not in feedback.values()]
             if target and random.random() < 0.7:
-                feedback[name] = target[0]
+                feedback[name] = str(target[0])
+    if len(feedback) == 1 and random.random() < 0.5:
+        (target,) = feedback.values()
+        feedback[target] = "s" if target == "t" else "t"
     return stages, feedback
 
 
@@ -174,7 +177,8 @@ def one_by_one(
             coords = {n: one[n] for n in one.coords if n not in dataset.variables}
             dataset = cast("Any", dataset).assign_coords(coords)
         made.append(xr.Dataset({name: one.variable for name, one in results.items()}))
-        fed = {to: results[name].variable for name, to in feedback.items()}
+        now = {**dataset.variables, **{name: one.variable for name, one in results.items()}}
+        fed = {to: now[name] for name, to in feedback.items()}
         dataset = dataset.assign(fed)
     return made
 
@@ -227,9 +231,36 @@ def check(
         assert exact, (name, stages, feedback, steps)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(20, 40))
 def test_drawn_sequences_are_the_same_streamed(seed: int) -> None:
     check(seed, mode="streamed")
+
+
+LEAPFROG = """
+def leapfrog(h_old: Field[float], h: Field[float], h_new: Field[float], *, c: float):
+    with computation(PARALLEL), interval(...):
+        h_new = h_old - c * (h[1, 0, 0] - h[-1, 0, 0])
+"""
+
+
+@pytest.mark.parametrize("mode", ["streamed", "resident"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_time_levels_change_places(mode: str, workers: int) -> None:
+    now, before = np.random.default_rng(1).random((2, 12))
+    dataset = xr.Dataset({"h": ("x", now), "h_old": ("x", before)})
+    stage = {"program": LEAPFROG, "scalars": {"c": 0.25}, "boundary": {"x": "periodic"}}
+    with ranks(workers):
+        result = he.sequence(
+            [{"stencil": {**stage, "axes": {"I": "x", "J": None, "K": None}}}],
+            dataset,
+            steps=7,
+            feedback={"h_new": "h", "h": "h_old"},
+            mode=mode,
+            target="reference",
+        )
+    for _ in range(7):
+        now, before = before - 0.25 * (np.roll(now, -1) - np.roll(now, 1)), now
+    assert np.array_equal(result["h_new"], now)
 
 
 class Killed(Exception):

@@ -342,6 +342,16 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ),
     (
         MOVING,
+        {"feedback": {"t": "heat"}},
+        "Argument 'feedback' names 't', which no stage makes.",
+    ),
+    (
+        MOVING,
+        {"feedback": {"t": "heat", "heat": "t"}},
+        "Argument 'feedback' names 't', which no stage makes.",
+    ),
+    (
+        MOVING,
         {"feedback": {"mixed": "temperature"}},
         "With 'feedback' the result 'mixed' becomes 'temperature', but the dataset has no such"
         " variable.",

@@ -188,7 +188,8 @@ class Stencils(Submitting):
         steps : int, default: 1
             Number of times the stages are run.
         feedback : mapping of str to str, optional
-            Variables of the dataset by the result that becomes them in the next step.
+            Variables of the dataset by the result that becomes them in the next step. A variable
+            that gets a result may be passed on itself: ``{'h_new': 'h', 'h': 'h_old'}``.
         snapshot_every : int, optional
             Steps between two snapshots, which lie along a first dimension 'step'.
         results : sequence of str, optional

@@ -52,7 +52,7 @@ from halocline_engine.distribute.sequences.results import (
     resume_point,
     shape_of,
 )
-from halocline_engine.distribute.sequences.template import Round, plan_rounds
+from halocline_engine.distribute.sequences.template import Round, fed_outputs, plan_rounds
 from halocline_engine.distribute.sequences.values import (
     InArrays,
     InStores,
@@ -92,7 +92,7 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     job = Blockwise(
         opened=opened,
         sizes=sizes | _counts(request),
-        reads=_reads(opened, rounds[0]),
+        reads=_reads(opened, rounds[0], request.feedback),
         outputs=tuple(_output(output, request.every) for output in wanted.values()),
         blocks=max((job.blocks for job in jobs), key=len),
         work=None,
@@ -166,9 +166,11 @@ def _operations(rounds: tuple[Round, Round], steps: int) -> int:
     return first + (steps - 1) * later if steps else 0
 
 
-def _reads(opened: Opened, first: Round) -> tuple[str, ...]:
-    """Return the variables of the dataset itself that are read."""
+def _reads(opened: Opened, first: Round, feedback: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables of the dataset itself that are read, or passed on by feedback."""
+    made = {output.name for job in first.jobs for output in job.outputs}
     named = dict.fromkeys(name for job in first.jobs for name in job.reads)
+    named |= dict.fromkeys(name for name in feedback if name not in made)
     return tuple(name for name in named if name in opened.dataset.variables)
 
 
@@ -249,8 +251,7 @@ class _Steps:
 
     def _kept(self) -> dict[str, Output]:
         """Return what is there between two steps, by name."""
-        feedback = self.request.feedback.items()
-        return {**self.made, **{to: replace(self.made[name], name=to) for name, to in feedback}}
+        return {**self.made, **fed_outputs(self.request.feedback, self.made)}
 
     def _write_checkpoint(self, steps_done: int, values: Values) -> None:
         place, began = self.request.kept, time.perf_counter()

@@ -36,6 +36,7 @@ from halocline_engine.distribute.sequences.values import chunks_of
 from halocline_engine.distribute.solves.banded import BandedWork
 from halocline_engine.distribute.stencils.plan import shown_bytes
 from halocline_engine.distribute.stepping.column_stages import ColumnStage, SolveStage
+from halocline_engine.distribute.stepping.held import Variable
 from halocline_engine.distribute.stepping.plan import StepProgram, Steps, cut_program
 from halocline_engine.distribute.stepping.stages import StayingStage
 from halocline_engine.distribute.stepping.stencil_stage import StencilStage
@@ -145,11 +146,15 @@ def _program(request: SequenceRequest, later: Round, target: str) -> StepProgram
                 return f"'{name}' has another form in {job.what}"
         stages.append(stage)
     known = {one.name for stage in stages for one in stage.variables}
-    feedback = {to: name for name, to in request.feedback.items() if to in known}
+    passed = {name: _form(dataset[name]) for name in request.feedback if name not in known}
+    held = {*known, *passed}
+    feedback = {to: name for name, to in request.feedback.items() if to in held}
     dims = [dim for stage in stages for one in stage.variables for dim in one.dims]
+    dims += [dim for along, _ in passed.values() for dim in along]
     sizes = {dim: int(dataset.sizes[dim]) for dim in dict.fromkeys(dims)}
     order = tuple(numbers[job] for job in later.jobs)
-    return StepProgram(tuple(stages), order, feedback, sizes)
+    others = tuple(Variable(name, dims, kind, dims) for name, (dims, kind) in passed.items())
+    return StepProgram(tuple(stages), order, feedback, sizes, others)
 
 
 def _stage(job: Blockwise, target: str) -> StayingStage | None:

@@ -22,7 +22,7 @@ from halocline_engine.datasets.stores.source import InMemory, Opened, Region
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, frame_of_job
 from halocline_engine.errors import ArgumentError, FieldError
 
-__all__ = ["Repeated", "Round", "StageOf", "plan_rounds"]
+__all__ = ["Repeated", "Round", "StageOf", "fed_outputs", "plan_rounds"]
 
 #: Makes the job of a stage for the dataset that it will find.
 StageOf = Callable[[Opened], Blockwise]
@@ -75,13 +75,36 @@ def _round(
 ) -> Round:
     jobs, opened = _jobs(opened, stages, is_first=is_first)
     made = {output.name: output for job in jobs for output in job.outputs}
-    for name, target in feedback.items():
-        if name not in made:
+    for output in fed_outputs(feedback, made).values():
+        sizes = tuple(int(opened.dataset.sizes[dim]) for dim in output.dims)
+        opened = _with(opened, output, _later(output, sizes))
+    return Round(tuple(jobs), opened)
+
+
+def fed_outputs(feedback: Mapping[str, str], made: Mapping[str, Output]) -> dict[str, Output]:
+    """Return what each variable becomes in the next step: a result, or one that got a result.
+
+    Raises `ArgumentError` where a chain of feedback begins with no result.
+    """
+    sources = {target: name for name, target in feedback.items()}
+    found: dict[str, Output] = {}
+    for target, name in sources.items():
+        first, seen = name, set[str]()
+        while first not in made and first in sources and first not in seen:
+            seen.add(first)
+            first = sources[first]
+        if first not in made:
             raise ArgumentError(
                 f"Argument 'feedback' names '{name}', which no stage makes.", hint=near(name, made)
             )
-        opened = _with(opened, replace(made[name], name=target), opened.dataset[name])
-    return Round(tuple(jobs), opened)
+        found[target] = replace(made[first], name=target)
+    return found
+
+
+def _later(output: Output, shape: tuple[int, ...]) -> xr.DataArray:
+    """Return a variable whose values are not there yet."""
+    values = LazilyIndexedArray(_Later(output.name, shape, np.dtype(output.dtype)))
+    return xr.DataArray(xr.Variable(output.dims, values, dict(output.attributes)))
 
 
 def _jobs(
@@ -123,9 +146,7 @@ def _with_results(opened: Opened, job: Blockwise) -> Opened:
     """Return the dataset with what a stage makes, and the coordinates that come with it."""
     for output in job.outputs:
         shape = tuple(job.grid.size_of(dim) for dim in output.dims)
-        later = LazilyIndexedArray(_Later(output.name, shape, np.dtype(output.dtype)))
-        variable = xr.Variable(output.dims, later, dict(output.attributes))
-        opened = _with(opened, output, xr.DataArray(variable))
+        opened = _with(opened, output, _later(output, shape))
     frame = frame_of_job(job)
     new = {name: frame[name] for name in frame.coords if name not in opened.dataset.variables}
     return _opened(cast("Any", opened.dataset).assign_coords(new), opened)

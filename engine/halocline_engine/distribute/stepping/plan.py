@@ -27,13 +27,15 @@ class StepProgram:
     """Stages in the order in which a step runs them; a stage may run several times.
 
     A step after the first one begins with the `feedback`: results by the variable that gets their
-    values. `sizes` are those of all dimensions.
+    values. `sizes` are those of all dimensions. No stage reads the variables `passed`: they hold
+    values for one step.
     """
 
     stages: tuple[StayingStage, ...]
     order: tuple[int, ...]
     feedback: Mapping[str, str]
     sizes: Mapping[str, int]
+    passed: tuple[Variable, ...] = ()
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -41,7 +43,7 @@ class StepProgram:
 
         Variables that change places lie in memory alike.
         """
-        found: dict[str, Variable] = {}
+        found: dict[str, Variable] = {one.name: one for one in self.passed}
         for stage in self.stages:
             for one in stage.variables:
                 found.setdefault(one.name, one)
@@ -83,7 +85,9 @@ class StepProgram:
 
     def cells(self, part: Part, cut: frozenset[str]) -> dict[str, Cells]:
         """Return the cells of each variable that a part has room for."""
-        found: dict[str, list[Cells]] = {}
+        found: dict[str, list[Cells]] = {
+            one.name: [{dim: part.spans[dim] for dim in one.dims}] for one in self.passed
+        }
         for stage in self.stages:
             for name, cells in stage.cells(part, cut).items():
                 found.setdefault(name, []).append(cells)
