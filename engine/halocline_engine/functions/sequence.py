@@ -238,9 +238,9 @@ def _stages(given: object, within: str = "", depth: int = 0) -> list[_Stage | _R
 
 def _part(number: str, given: object, depth: int) -> _Stage | _Repeat:
     """Return a stage, or stages that are repeated."""
-    if not (isinstance(given, Mapping) and "repeat" in given):
-        return _stage(number, given)
     told = by_name(_place(number), given, _EXAMPLE)
+    if "repeat" not in told:
+        return _stage(number, told)
     if {*told} != {"repeat", "stages"}:
         raise ArgumentError(
             f"Stage {number} must have 'repeat' and 'stages', got {', '.join(map(repr, told))}.",
@@ -294,14 +294,13 @@ def _kinds(parts: Iterable[_Stage | _Repeat]) -> str:
     )
 
 
-def _stage(number: str, given: object) -> _Stage:
-    found = by_name(_place(number), given, _EXAMPLE)
-    if len(found) != 1:
+def _stage(number: str, given: Mapping[str, Any]) -> _Stage:
+    if len(given) != 1:
         raise ArgumentError(
-            f"Stage {number} must be one kind with its arguments, got {len(found)} keys.",
+            f"Stage {number} must be one kind with its arguments, got {len(given)} keys.",
             hint=f"Write for example stages={_EXAMPLE}.",
         )
-    ((kind, named),) = found.items()
+    ((kind, named),) = given.items()
     if kind not in STAGES:
         raise ArgumentError(
             f"Stage {number} has the unknown kind '{kind}'.", hint=near(kind, STAGES)

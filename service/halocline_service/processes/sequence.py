@@ -208,7 +208,8 @@ def _stages_in(
     given: Mapping[str, Any], within: str = ""
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield the place, kind and arguments of each stage in inputs as JSON."""
-    for number, stage in enumerate(given.get("stages") or ()):
+    stages = cast("Sequence[Mapping[str, Any]]", given.get("stages") or ())
+    for number, stage in enumerate(stages):
         place = f"{within}stages.{number}"
         yield from _stages_in(stage, f"{place}.")
         for kind, arguments in stage.items():
