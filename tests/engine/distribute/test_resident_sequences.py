@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
+from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.stepping.arrays import RankArrays
 from halocline_engine.distribute.tasks.events import (
     Checkpointed,
     Event,
@@ -261,6 +264,62 @@ def test_time_levels_change_places(mode: str, workers: int) -> None:
     for _ in range(7):
         now, before = before - 0.25 * (np.roll(now, -1) - np.roll(now, 1)), now
     assert np.array_equal(result["h_new"], now)
+
+
+CYCLE: list[dict[str, Any]] = [
+    {
+        "stencil": {
+            "program": BLUR,
+            "axes": AXES,
+            "fields": {"out": "t"},
+            "scalars": {"k": 0.1},
+            "boundary": {"x": "periodic", "y": "edge"},
+        }
+    },
+    {"tridiagonal": {**BANDS, "rhs": "t", "name": "t"}},
+]
+
+
+def test_a_long_step_is_cancelled_between_its_stages() -> None:
+    began: list[float] = []
+
+    def cancelled() -> bool:
+        began.append(time.monotonic())
+        return time.monotonic() - began[0] > 0.3
+
+    stages = [{"repeat": 5000, "stages": CYCLE}]
+    with pytest.raises(he.CancelledError):
+        he.sequence(stages, data(1), steps=100, target="reference", cancelled=cancelled)
+    assert time.monotonic() - began[0] < 5.0
+
+
+def test_a_lost_rank_costs_the_steps_since_a_checkpoint(tmp_path: Path) -> None:
+    told: list[Event] = []
+    plain, lost = RankArrays.advance, list[int]()
+
+    def advance(self: RankArrays, count: int) -> None:
+        written = any(isinstance(one, Checkpointed) for one in told)
+        if written and not lost:
+            lost.append(count)
+            raise RankLostError("A rank is gone.")
+        plain(self, count)
+
+    options = he.Options(checkpoint_steps=2)
+    how: dict[str, Any] = {"steps": 40, "target": "reference", "mode": "resident"}
+    with ranks(2), patch.object(RankArrays, "advance", advance):
+        result = he.sequence(
+            CYCLE,
+            data(1),
+            on_event=told.append,
+            workspace=tmp_path,
+            options=options,
+            output=tmp_path / "out.zarr",
+            **how,
+        )
+    assert lost
+    assert any(isinstance(one, Resumed) and one.steps_done >= 2 for one in told)
+    wanted = he.sequence(CYCLE, data(1), **how)
+    assert np.array_equal(result["t"], wanted["t"])
 
 
 class Killed(Exception):

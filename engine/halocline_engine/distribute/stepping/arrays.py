@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from halocline_engine.distribute.tasks.model import COMPUTE
 from halocline_engine.distribute.tasks.spent import Stopwatch
 
 __all__ = ["RankArrays"]
+
+#: Seconds between two looks at whether the job is to end.
+_LOOK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class RankArrays:
         operations = steps.program.operations(steps.cut)
         self._first, self._later = schedules(operations, steps.program.feedback, results)
         self._made = self._exchanges = 0
+        self._looked_at = 0.0
         self._prepared: dict[tuple[bool, tuple[str, ...]], _Prepared] = {}
         self._halos = StepHalos(steps, memory, communicator, self._watch)
 
@@ -117,11 +122,11 @@ class RankArrays:
     def advance(self, count: int) -> None:
         """Make so many steps; they are complete when it returns."""
         for _ in range(count):
-            self._communicator.check()
             prepared = self._step()
             for segment in prepared.segments:
                 with self._computing():
                     for act in segment.acts:
+                        self._look()
                         act()
                 if segment.exchange is not None:
                     segment.exchange(self._exchanges)
@@ -130,6 +135,13 @@ class RankArrays:
             self._made += 1
         if TARGETS[self._target].on_device:
             wait_for_all()
+
+    def _look(self) -> None:
+        """Raise where the job is to end; a step may have many acts, each of which takes long."""
+        now = time.monotonic()
+        if now - self._looked_at > _LOOK:
+            self._communicator.check()
+            self._looked_at = now
 
     def _step(self) -> _Prepared:
         """Return the next step."""
