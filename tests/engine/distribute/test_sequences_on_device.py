@@ -91,3 +91,12 @@ def test_stages_of_all_kinds_stay_on_a_device(chunks: dict[str, int] | None) -> 
     assert result.data_vars.keys() == expected.data_vars.keys()
     for name in expected.data_vars:
         np.testing.assert_array_equal(result[name].values, expected[name].values, str(name))
+
+
+@pytest.mark.usefixtures("device")
+def test_solves_alone_are_streamed() -> None:
+    with pytest.raises(he.ArgumentError) as caught:
+        he.sequence(STAGES[1:2], data(), steps=3, target="cuda", mode="resident")
+    assert caught.value.message == (
+        "A sequence cannot stay in memory: solves alone have no arrays of a device."
+    )

@@ -145,6 +145,8 @@ def _program(request: SequenceRequest, later: Round, target: str) -> StepProgram
             if name not in dataset.variables or _form(dataset[name]) != (one.dims, one.dtype):
                 return f"'{name}' has another form in {job.what}"
         stages.append(stage)
+    if TARGETS[target].on_device and all(isinstance(one, SolveStage) for one in stages):
+        return "solves alone have no arrays of a device"
     known = {one.name for stage in stages for one in stage.variables}
     passed = {name: _form(dataset[name]) for name in request.feedback if name not in known}
     held = {*known, *passed}

@@ -122,6 +122,7 @@ class RankArrays:
     def advance(self, count: int) -> None:
         """Make so many steps; they are complete when it returns."""
         for _ in range(count):
+            self._communicator.check()
             prepared = self._step()
             for segment in prepared.segments:
                 with self._computing():
