@@ -177,7 +177,10 @@ def test_drawn_positions(seed: int, target: str) -> None:
             workers,
             target,
             chunks=chunks,
-            options=Options(steps_per_pass=case.random.randint(1, 3)),
+            options=Options(
+                steps_per_pass=case.random.randint(1, 3),
+                pipeline_depth=case.random.randint(0, 3) if mode == "streamed" else None,
+            ),
         )
         for name, values in expected.items():
             assert found[name].dims == case.dims[name]

@@ -452,7 +452,7 @@ def _check_said(
 ) -> None:
     """Raise `ArgumentError` where a field cannot lie where the caller says."""
     written = [field.name for field in used_fields(program) if field.written]
-    known = [*(dim for dim in grid.dims if dim), *(dim for dim, _, _ in grid.positions)]
+    known = {*(dim for dim in grid.dims if dim), *(dim for dim, _, _ in grid.positions)}
     for name, dims in placing.outputs.items():
         if name not in written:
             raise ArgumentError(

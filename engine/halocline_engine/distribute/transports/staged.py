@@ -21,7 +21,7 @@ from halocline_engine.datasets.stores.chunks import CachedSource, Tally, chunks_
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Box
-from halocline_engine.distribute.grid.regions import pieces_of, read_box, write_box
+from halocline_engine.distribute.grid.regions import pieces_of, read_box, region_of, write_box
 from halocline_engine.distribute.transports.base import (
     Copies,
     Part,
@@ -100,7 +100,7 @@ def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executo
     if isinstance(sink, ArraySink) and use.dims and is_whole(use, grid):
 
         def copied(block: Block, values: NDArray[Any]) -> int:
-            ((region, _),) = pieces_of(use, grid, block, block.box)
+            region = region_of(use, grid, block)
             _copy(by_dims(use, grid, values), sink.arrays[name][region], threads)
             return values.nbytes
 
@@ -109,7 +109,7 @@ def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executo
         return general
 
     def direct(block: Block, values: NDArray[Any]) -> int:
-        ((region, _),) = pieces_of(use, grid, block, block.box)
+        region = region_of(use, grid, block)
         written = files.write(region, by_dims(use, grid, values), threads)
         return values.nbytes if written else general(block, values)
 
