@@ -1,7 +1,7 @@
 """Operators on C-grids, as models write them, have the numbers of xgcm."""
 
 # xgcm has no annotations.
-# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false, reportUnknownLambdaType=false
 from __future__ import annotations
 
 import warnings

@@ -1,5 +1,7 @@
 """Positions that do not fit are refused with the way out; others that are rare are right."""
 
+# xarray's own annotations are partial.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from pathlib import Path

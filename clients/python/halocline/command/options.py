@@ -292,10 +292,10 @@ def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:
         into = own.setdefault(dim, {}) if of_field else found
         _put(into, field if of_field else name, kind, option)
     for dim, fields in own.items():
-        rule = found.get(dim, {})
-        alike = isinstance(rule, str) or "constant" in rule
-        sides: dict[str, Any] = {"low": rule, "high": rule} if alike else rule
-        found[dim] = {**sides, "fields": fields}
+        rule: Any = found.get(dim, {})
+        if isinstance(rule, str) or "constant" in rule:
+            rule = {"low": rule, "high": rule}
+        found[dim] = {**rule, "fields": fields}
     return found
 
 

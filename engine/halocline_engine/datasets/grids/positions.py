@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import cast
+from typing import Any, cast
 
 import xarray as xr
 
@@ -47,7 +47,7 @@ class Position(StrEnum):
         """Index of the first point."""
         return int(self in (Position.RIGHT, Position.INNER))
 
-    def count(self, cells: int) -> int:
+    def points(self, cells: int) -> int:
         """Return how many points there are for a number of cells."""
         return cells + (self is Position.OUTER) - (self is Position.INNER)
 
@@ -164,17 +164,20 @@ def aligned(
 
     def same(array: xr.DataArray) -> xr.DataArray:
         moved = {str(dim): alias[str(dim)] for dim in array.dims if str(dim) in alias}
-        bare = array.reset_coords(drop=True).drop_vars(array.indexes, errors="ignore")
+        bare = array.reset_coords(drop=True).drop_vars(list(array.dims), errors="ignore")
         others = {dim: to for dim, to in moved.items() if dim != to}
         return bare.rename(others).isel({to: common[to] for to in moved.values()})
 
-    alone = {name: item for name, item in dataset.coords.items() if item.dims in own}
+    known = cast("Mapping[str, xr.DataArray]", dataset.coords)
     coords = {
-        str(name): same(item)
-        for name, item in {**part.coords, **alone}.items()
-        if name not in names and all(alias.get(str(dim), dim) == dim for dim in item.dims)
+        name: same(item)
+        for name, item in known.items()
+        if (name in part.coords or item.dims in own)
+        and name not in names
+        and all(alias.get(str(dim), dim) == dim for dim in item.dims)
     }
-    return xr.Dataset({name: same(part[name]) for name in names}).assign_coords(coords)
+    made = xr.Dataset({name: same(part[name]) for name in names})
+    return cast("Any", made).assign_coords(coords)
 
 
 def check_staggered(
@@ -258,14 +261,14 @@ def _given(
 def _fits(axis: Mapping[str, Position], sizes: Mapping[str, int], strict: bool) -> bool:
     """Whether all dimensions have the points of as many cells; raises where they must."""
     first = next(iter(sorted(axis, key=lambda dim: list(Position).index(axis[dim]))))
-    cells = sizes[first] - axis[first].count(0)
+    cells = sizes[first] - axis[first].points(0)
     for dim, position in axis.items():
-        if sizes[dim] != position.count(cells):
+        if sizes[dim] != position.points(cells):
             if not strict:
                 return False
             raise AxisError(
                 f"Dimension '{dim}' lies at '{position}' of the {cells} cells along '{first}', so"
-                f" it must have {position.count(cells)} points, got {sizes[dim]}.",
+                f" it must have {position.points(cells)} points, got {sizes[dim]}.",
                 hint=f"Say where its points lie. {_EXAMPLE}",
             )
     return True
