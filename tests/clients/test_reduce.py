@@ -95,6 +95,6 @@ def test_a_stencil_has_diagnostics(client: Client, dataset: xr.Dataset) -> None:
     for got in (job.result(progress=False), local):
         np.testing.assert_array_equal(got["heat"].values, wanted["heat"].values)
         assert got["step"].values.tolist() == [2, 4]
-    wrong = {**given, "diagnostics": {"heat": {"sum": "rhoo * t"}}}
+    wrong: Any = {**given, "diagnostics": {"heat": {"sum": "rhoo * t"}}}
     with pytest.raises(NameRuleError, match="The dataset has no variable 'rhoo'"):
         client.stencil(PROGRAM, dataset, **wrong)

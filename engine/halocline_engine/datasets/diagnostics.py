@@ -125,15 +125,16 @@ def _skipna(place: str, given: object) -> bool:
     return cast("bool", given)
 
 
-def _bins(place: str, given: object) -> tuple[float, ...]:
+def _bins(place: str, given: Any) -> tuple[float, ...]:
     if given is None:
         return ()
+    kind = type(given).__name__
     if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
         raise ArgumentError(
-            f"Argument '{place}' must be a list of edges, got '{type(given).__name__}'.",
+            f"Argument '{place}' must be a list of edges, got '{kind}'.",
             hint="Write for example [0.0, 10.0, 20.0].",
         )
-    edges = tuple(number(place, edge, "a list of numbers") for edge in cast("Any", given))
+    edges = tuple(number(place, edge, "a list of numbers") for edge in given)
     rising = all(low < high for low, high in itertools.pairwise(edges))
     if len(edges) < 2 or not rising or not all(map(math.isfinite, edges)):
         raise ArgumentError(

@@ -114,6 +114,10 @@ def test_a_run_that_goes_on_keeps_what_was_measured(
     tmp_path: Path, after: list[xr.Dataset]
 ) -> None:
     kinds: list[str] = []
+
+    def note(event: Any) -> None:
+        kinds.append(event.kind)
+
     how: dict[str, Any] = {
         "diagnostics": every(2),
         "workspace": tmp_path,
@@ -122,7 +126,7 @@ def test_a_run_that_goes_on_keeps_what_was_measured(
     with pytest.raises(CancelledError):
         ran(
             **how,
-            on_event=lambda event: kinds.append(event.kind),
+            on_event=note,
             cancelled=lambda: "checkpointed" in kinds,
         )
     assert "checkpointed" in kinds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from halocline.errors import ProgramError
 from halocline.inputs.arguments import by_name, plain, text
@@ -122,7 +122,7 @@ class Stencils(Submitting):
             "program": source.text
         }
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
-        wanted += sorted(mentioned(inputs.get("diagnostics") or {}))
+        wanted += sorted(mentioned(cast("Mapping[str, Any]", inputs.get("diagnostics") or {})))
         inputs["dataset"] = Reference(self._connection, dataset, wanted)
         try:
             document = execute(self._connection, "stencil", inputs, how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -77,7 +77,7 @@ class Diagnosis:
         """Sizes of all dimensions of the results."""
         sizes = {self.labels.dim: self.places}
         for one in self.reductions:
-            sizes |= one.sizes | one.group_dims
+            sizes |= {**one.sizes, **one.group_dims}
         return sizes
 
     @property
@@ -109,7 +109,7 @@ class Diagnosis:
     def with_coordinates(self, frame: xr.Dataset) -> xr.Dataset:
         """Return the result without its variables, with the coordinates of the diagnostics."""
         more = {name: one for name, one in self.coordinates.items() if name not in frame.coords}
-        return self.labels.labelled(frame.assign_coords(more), self.steps, self.every)
+        return self.labels.labelled(cast("Any", frame).assign_coords(more), self.steps, self.every)
 
     def spans_of(self, block: Block) -> dict[str, Span]:
         """Return the cells of a block by dimension."""

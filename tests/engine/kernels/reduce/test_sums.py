@@ -34,7 +34,7 @@ def drawn(seed: int) -> NDArray[np.float64]:
         case "wide":
             return np.ldexp(rng.uniform(-1.0, 1.0, size), rng.integers(-1070, 1000, size))
         case "denormal":
-            return rng.integers(-5, 6, size) * 5e-324
+            return rng.integers(-5, 6, size) * np.float64(5e-324)
         case "zeros":
             return rng.choice([0.0, -0.0], size)
         case "huge":

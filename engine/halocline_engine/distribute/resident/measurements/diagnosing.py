@@ -58,6 +58,7 @@ class Diagnoser:
     ) -> None:
         self._diagnosis, self._blocks, self._ranks = diagnosis, blocks, ranks
         self._communicator = among
+        self._on_device = TARGETS[target].on_device
         # Values come to the host where they lie on a device.
         self._reducer = reducer_on(HOST_TARGET if TARGETS[target].compiles else target)
         self._constant = [
@@ -119,7 +120,9 @@ class Diagnoser:
             return self._constant[at][name]
         fields = resident.fields
         use = next(use for use in fields.layout.uses if use.name == field)
-        values = fields.download(resident.steps.arrays[field], field)
+        values = fields.own(resident.steps.arrays[field], field)
+        if self._on_device:
+            values = fields.executable.memory.download(values)
         grid = fields.layout.grid
         return to_variable(values[(np.newaxis,) * len(grid.extra)], use, grid)
 
