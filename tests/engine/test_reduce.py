@@ -270,6 +270,7 @@ def refusal(diagnostics: Any, **more: Any) -> str:
         ({"a": {"max": "t", "weights": "area"}}, "has 'weights', but a max has none."),
         ({"a": {"histogram": "t"}}, "must have 'bins'."),
         ({"a": {"sum": "t", "bins": [0, 1]}}, "has 'bins', but no histogram."),
+        ({"a": {"histogram": "t", "bins": 3}}, "must be a list of edges, got 'int'."),
         ({"a": {"histogram": "t", "bins": [1, 0]}}, "two finite edges, each above the one before."),
         ({"a": {"sum": "t", "dims": ["depth"]}}, "must name dimensions of 't', got 'depth'."),
         ({"a": {"sum": "t", "by": "basins"}}, "The dataset has no variable 'basins'."),

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-import xarray as xr
-
 from halocline.inputs.arguments import by_name
 from halocline.job import Job
 from halocline.processes.documentation import documented
@@ -48,7 +46,7 @@ class Reductions(Submitting):
 
         """
         asked = by_name("diagnostics", diagnostics)
-        known = map(str, dataset.data_vars) if isinstance(dataset, xr.Dataset) else ()
+        known = map(str, getattr(dataset, "data_vars", ()))  # only a dataset has some
         words = mentioned(asked)
         needed = [name for name in known if name in words]
         return self._submit(self.reduce, dataset, given, needed=needed, diagnostics=asked)
