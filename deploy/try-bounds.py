@@ -28,11 +28,11 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "bounds"
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 EXTRAS = ("service", "postgres")
-#: What tests need besides; always the newest that goes with the rest.
+#: Other requirements of tests, in the newest versions that are compatible with the rest.
 TOOLS = (
-    *("hypothesis", "iris-sample-data", "jsonschema", "matplotlib", "owslib", "pytest"),
-    *("pytest-benchmark", "pytest-timeout", "pytest-xdist", "pyyaml", "schemathesis", "scipy"),
-    "xgcm",
+    *("hypothesis", "iris-sample-data", "jsonschema", "matplotlib", "nvidia-cuda-nvrtc"),
+    *("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime", "owslib", "pytest", "pytest-benchmark"),
+    *("pytest-timeout", "pytest-xdist", "pyyaml", "schemathesis", "scipy", "xgcm"),
 )
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 

@@ -18,14 +18,14 @@ HaloclineError
 │   └── OutputError        the result cannot be written where it was asked for
 ├── CapacityError          too big for here: needed and available bytes
 ├── DivergenceError        values became infinite or NaN: take smaller steps, or other data
-├── CancelledError         someone asked for the end
-├── DeviceError            this device failed; another may do
-│   └── ClusterError       no worker or no scheduler is there; the work itself is not at fault
+├── CancelledError         the work was cancelled
+├── DeviceError            a device failed; the same work may succeed on another
+│   └── ClusterError       the scheduler or its workers are unavailable
 └── InternalError          a fault of Halocline: report it
 ```
 
 Every class has a stable `code`; the service maps codes to HTTP problems and the client maps them
-back. A message is one sentence, says what was expected and what was got, and the way out.
+back. A message is one sentence with the expected and the actual value; the hint is the correction.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ __all__ = [
 
 
 class HaloclineError(Exception):
-    """The root of every error that Halocline raises on purpose.
+    """Base class of the errors of Halocline.
 
-    `message` is one sentence for a person; `hint` is the way out, or empty. Of an error that a
-    service has sent, `status` is the HTTP status and `problem` the whole answer.
+    `message` is one sentence; `hint` is the correction, or empty. For an error from a service,
+    `status` is the HTTP status and `problem` the whole response.
     """
 
     code: ClassVar[str] = "error"
@@ -83,7 +83,7 @@ class HaloclineError(Exception):
 
 
 def _rebuild(kind: type[HaloclineError], state: dict[str, object]) -> HaloclineError:
-    """Make an error again on another process, with the fields it had."""
+    """Return an unpickled error with its attributes."""
     error = kind.__new__(kind)
     Exception.__init__(error, state["message"], state["hint"])
     error.__dict__.update(state)
@@ -93,10 +93,10 @@ def _rebuild(kind: type[HaloclineError], state: dict[str, object]) -> HaloclineE
 class ProgramError(HaloclineError):
     """The program contains an error.
 
-    `line` and `column` count from 1 (0 where the whole text is meant); `excerpt` is the line with
-    a caret under the place; `rule` names the rule that was broken. `file` and `file_line` are the
-    place in the caller's own file, if the program is a function or a file. `others` are further
-    errors of the same text, in its order.
+    `line` and `column` count from 1, or are 0 for the whole text; `excerpt` is the line with a
+    caret; `rule` is the name of the broken rule. `file` and `file_line` are the place in the
+    caller's own file, if the program is a function or a file. `others` are further errors in the
+    same text, in its order.
     """
 
     code = "program"
@@ -122,7 +122,7 @@ class ProgramError(HaloclineError):
 
     @property
     def place(self) -> str:
-        """Place of the fault for a person: the caller's file and line where known, or empty."""
+        """Place of the error: the caller's file if known, line and column; may be empty."""
         if self.file:
             return f"{self.file}, line {self.file_line}, column {self.column}"
         return f"line {self.line}, column {self.column}" if self.line else ""
@@ -164,7 +164,7 @@ class LimitError(ProgramError):
 
 
 class SourceError(ProgramError):
-    """A Python function or a file does not give the text of a program."""
+    """The text of a program cannot be read from a Python function or a file."""
 
     code = "program-source"
 
@@ -182,13 +182,13 @@ class ArgumentError(RequestError):
 
 
 class FieldError(RequestError):
-    """A field's name, shape, dtype, axes or origin does not fit the program."""
+    """The name, shape, dtype, axes or origin of a field does not match the program."""
 
     code = "field"
 
 
 class AxisError(RequestError):
-    """I, J or K is missing in the dataset or could be several dimensions."""
+    """I, J or K is missing in the dataset, or ambiguous."""
 
     code = "axis"
 
@@ -206,13 +206,13 @@ class DatasetError(RequestError):
 
 
 class OutputError(RequestError):
-    """The result cannot be written where it was asked for."""
+    """The result cannot be written to the output path."""
 
     code = "output"
 
 
 class CapacityError(HaloclineError):
-    """The work does not fit: `needed` and `available` are bytes."""
+    """The work does not fit into memory: `needed` and `available` are bytes."""
 
     code = "capacity"
 
@@ -231,7 +231,7 @@ class DivergenceError(HaloclineError):
 
 
 class CancelledError(HaloclineError):
-    """The work was stopped because someone asked for it."""
+    """The work was cancelled."""
 
     code = "cancelled"
 
@@ -243,7 +243,7 @@ class DeviceError(HaloclineError):
 
 
 class ClusterError(DeviceError):
-    """The scheduler or its workers are away; the same work may succeed when they are back."""
+    """The scheduler or its workers are unavailable; the same work may succeed later."""
 
     code = "cluster"
 

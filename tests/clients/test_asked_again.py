@@ -102,7 +102,7 @@ def test_a_dry_run_is_a_plan(client: Client) -> None:
         "halo     x 1+2",
     ]
     assert plan["projected_bytes"] == plan.memory
-    with pytest.raises(hc.ArgumentError, match="has no dataset as its result, but plan") as told:
+    with pytest.raises(hc.ArgumentError, match="is no dataset, but plan") as told:
         dry.result(progress=False)
     assert "'clone()' submits the job" in told.value.hint
     assert (dry.process, dry.inputs["scalars"]) == ("stencil", {"gain": 2.0})
@@ -164,8 +164,8 @@ def test_a_map_takes_datasets_as_jobs_end(client: Client) -> None:
     ("submit", "datasets", "told"),
     [
         (5, [1], "Argument 'submit' must be a function of a dataset, got 'int'."),
-        (len, 5, "Argument 'datasets' must be several, got 'int'."),
-        (len, "abc", "Argument 'datasets' must be several, got 'str'."),
+        (len, 5, "Argument 'datasets' must be iterable, got 'int'."),
+        (len, "abc", "Argument 'datasets' must be iterable, got 'str'."),
     ],
 )
 def test_what_a_map_cannot_do(client: Client, submit: Any, datasets: Any, told: str) -> None:
@@ -194,8 +194,7 @@ def test_addresses_elsewhere_and_jobs_elsewhere_are_refused(client: Client) -> N
     with pytest.raises(hc.DatasetError) as told:
         submitted(client, dataset="https://example.org/sea.zarr")
     assert told.value.message == (
-        "The address 'https://example.org/sea.zarr' is not of the service at "
-        f"'{client.url}', which reads no others."
+        f"The address 'https://example.org/sea.zarr' is not one of the service at '{client.url}'."
     )
     with Client("http://127.0.0.1:1") as other:
         job = submitted(client)

@@ -101,7 +101,7 @@ def test_arrays_of_lookups_are_drawn_and_tables_are_not(tmp_path: Path, ran: Any
     path.write_text(TABLE)
     code, _, err = ran(str(path), *SMALL)
     assert code == 3
-    assert "Program 'mean' reads tables, for which no arrays can be drawn." in err
+    assert "Program 'mean' reads tables, which cannot be filled with random values." in err
 
 
 def test_it_says_that_the_engine_is_absent(

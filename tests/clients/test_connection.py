@@ -87,7 +87,7 @@ def test_nobody_there_is_an_error_with_a_way_out() -> None:
         service.connection().get("/jobs")
     assert str(caught.value) == (
         "No service answers at 'http://service' (ConnectError: refused). Start one with "
-        "'halocline-server up', or name another with 'url' or HALOCLINE_URL."
+        "'halocline-server up', or set its address with 'url' or HALOCLINE_URL."
     )
     assert len(service.requests) == 6
 
@@ -98,8 +98,8 @@ def test_a_service_without_tls_at_an_https_address_is_said() -> None:
         service.connection().get("/jobs")
     assert str(caught.value) == (
         "No encrypted connection to 'http://service' can be made (ConnectError: [SSL: "
-        "WRONG_VERSION_NUMBER] wrong version number). A service without TLS has an address that "
-        "begins with 'http://'; else the certificate must be one that this machine trusts."
+        "WRONG_VERSION_NUMBER] wrong version number). The address of a service without TLS begins "
+        "with 'http://'. Otherwise this machine must trust the certificate of the service."
     )
 
 
@@ -192,9 +192,9 @@ def test_a_connection_that_is_lost_each_time(lost: type[httpx2.TransportError]) 
     with pytest.raises(ConnectionFailed) as caught:
         Service([lost("cut")]).connection().get("/jobs")
     assert str(caught.value) == (
-        f"The service at 'http://service' took the request and did not answer it ({lost.__name__}: "
-        "cut). Try again; if it comes again, look at the service's log, and whether the address is "
-        "right."
+        "The service at 'http://service' accepted the connection, but did not answer "
+        f"({lost.__name__}: cut). Try again. If the error persists, check the address and the "
+        "service's log."
     )
 
 

@@ -210,11 +210,11 @@ def _changing(method: str) -> Generator[httpx2.MockTransport]:
         yield httpx2.MockTransport(answer)
 
 
-def test_what_arrives_changed_is_an_error(service: str, tmp_path: Path) -> None:
+def test_corrupted_content_is_an_error(service: str, tmp_path: Path) -> None:
     with (
         _changing("PUT") as transport,
         Client(service, transport=transport) as client,
-        pytest.raises(hc.ServiceError, match="did not arrive as it was sent"),
+        pytest.raises(hc.ServiceError, match="was corrupted in transit: it has the SHA-256"),
     ):
         client.upload(sea(77))
     with Client(service) as direct:
@@ -224,7 +224,7 @@ def test_what_arrives_changed_is_an_error(service: str, tmp_path: Path) -> None:
     with (
         _changing("GET") as transport,
         Client(service, transport=transport) as client,
-        pytest.raises(hc.ServiceError, match="did not arrive as the service has it"),
+        pytest.raises(hc.ServiceError, match="was corrupted in transit: its SHA-256 differs"),
     ):
         client.job(job.id).download(tmp_path / "result.zarr", progress=False)
     assert not (tmp_path / "result.zarr").exists()

@@ -195,7 +195,7 @@ def test_the_default_output_is_named_where_it_exists(
     assert (code, err) == (
         3,
         "error: The result 'result.zarr' exists already.\n"
-        "hint: Choose another place with --output, or remove it.\n",
+        "hint: Choose another path with --output, or remove it.\n",
     )
 
 
@@ -244,8 +244,8 @@ def test_a_file_is_downloaded_in_pieces_that_may_be_lost(
     with pytest.raises(ServiceError) as caught:
         downloads.download(connection, "http://host/jobs/1/results/result.zarr", tmp_path / "s.nc")
     assert str(caught.value) == (
-        "The file of the result did not arrive as the service has it. Try again; if it comes again,"
-        " something on the way changes what is sent."
+        "The file of the result was corrupted in transit: its SHA-256 differs from that of the "
+        "service. Try again. If the error persists, a proxy may change the content."
     )
     assert [p.name for p in tmp_path.iterdir()] == ["r.nc"]
 

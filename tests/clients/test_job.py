@@ -141,8 +141,8 @@ def test_waiting_can_be_limited() -> None:
     with pytest.raises(WaitTimeout) as caught:
         fake.job().wait(timeout=0.02)
     assert str(caught.value) == (
-        "Job '17' has not ended in the time given for waiting. "
-        "It goes on; wait again, or dismiss it with 'cancel'."
+        "Job '17' has not ended before the timeout. "
+        "The job continues: wait again, or dismiss it with 'cancel'."
     )
 
 
@@ -163,7 +163,7 @@ def test_a_failed_job_raises_its_reason() -> None:
 
 
 def test_a_failed_job_without_a_reason_says_so() -> None:
-    with pytest.raises(JobFailed, match=r"Job '17' failed\.\nThe service does not say why\."):
+    with pytest.raises(JobFailed, match=r"Job '17' failed\.\nThe reason is unknown\."):
         Fake("failed").job().result()
 
 
@@ -171,7 +171,7 @@ def test_a_dismissed_job_has_no_result() -> None:
     with pytest.raises(CancelledError) as caught:
         Fake("dismissed").job().result()
     assert str(caught.value) == (
-        "Job '17' was dismissed and has no result. 'job.clone()' submits it again."
+        "Job '17' was dismissed and has no result. Submit it again with 'job.clone()'."
     )
 
 
@@ -206,8 +206,8 @@ def test_an_interrupt_leaves_the_job_alone_and_tells_the_way_back(
     with pytest.raises(KeyboardInterrupt):
         fake.job().result(progress=False)
     assert capsys.readouterr().err == (
-        "\nJob 17 goes on. Come back to it with halocline.Client('http://service').job('17')"
-        ".result(), or end it with: halocline cancel 17\n"
+        "\nJob 17 continues. Return to it with halocline.Client('http://service').job('17')"
+        ".result(), or cancel it with: halocline cancel 17\n"
     )
     assert not [path for path in fake.paths if path.startswith("DELETE")]
 
@@ -318,7 +318,7 @@ def halved(a: Field[float]):
         ),
         (
             {"externals": {"H": np.float32(1)}},
-            "The value of 'H' in 'externals' is 'float32', a type that JSON does not carry. Write "
+            "The value of 'H' in 'externals' is 'float32', a type that JSON does not have. Write "
             "it as a constant in the program, such as 'HALF = np.float32(0.5)'.",
         ),
         ({"dtypes": {"T": "nothing"}}, "'nothing' in 'dtypes' is not the type of a number."),

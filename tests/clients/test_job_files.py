@@ -165,7 +165,7 @@ def test_waiting_downloading_and_following(
     assert "There are no jobs." in command(client.url, capsys, "ls", "--since", "2100-01-01")
 
 
-def test_after_an_interrupt_the_command_that_goes_on_is_told(
+def test_an_interrupt_prints_the_command_to_resume_with(
     folder: Path,
     client: Client,
     capsys: pytest.CaptureFixture[str],
@@ -177,8 +177,8 @@ def test_after_an_interrupt_the_command_that_goes_on_is_told(
     monkeypatch.setattr(Job, "download", interrupted)
     told = command(client.url, capsys, "run", str(folder / "job.toml"), "--quiet", status=130)
     job = client.jobs()[0].id
-    goes_on = f"halocline download {job} {folder / 'out.zarr'} --url {client.url}"
-    assert told.strip() == f"The job goes on; so does this command: {goes_on}"
+    resume = f"halocline download {job} {folder / 'out.zarr'} --url {client.url}"
+    assert told.strip() == f"The job continues. Resume with: {resume}"
 
 
 def test_the_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:

@@ -310,18 +310,18 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
     ),
     "command: two words": (
         command("submit", "smooth.py", "sea.nc", "--boundary", "x=periodic", "y=edge"),
-        "error: 'y=edge' belongs to no option: '--boundary' takes one word.",
-        "Write --boundary x=periodic --boundary y=edge.",
+        "error: 'y=edge' belongs to no option: '--boundary' takes one value.",
+        "Repeat the option: --boundary x=periodic --boundary y=edge.",
     ),
     "command: folder": (
         command("submit", "smooth.py", "no_store"),
         _NO_FOLDER,
-        "Name the store itself, or a NetCDF file.",
+        "Pass the path of a Zarr store, or of a NetCDF file.",
     ),
     "command: upload of a folder": (
         command("upload", "no_store"),
         _NO_FOLDER,
-        "Name the store itself, or a NetCDF file.",
+        "Pass the path of a Zarr store, or of a NetCDF file.",
     ),
     "command: missing program": (
         command("submit", "missing.py", "sea.nc"),
@@ -331,7 +331,7 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
     "command: no place for the result": (
         command("run", "job.toml"),
         "error: The result 'result.zarr' exists already.",
-        "Choose another place with --output, or remove it.",
+        "Choose another path with --output, or remove it.",
     ),
     "command: periodic": (
         command("submit", "smooth.py", "sea.nc", "--periodic"),
@@ -595,7 +595,7 @@ def test_a_stencil_that_the_text_does_not_hold(place: Place) -> None:
 def test_a_folder_without_a_store(tmp_path: Path) -> None:
     answer = run(tmp_path)(Place(*[None] * 4))  # pyright: ignore[reportArgumentType]
     assert answer.message.startswith(f"The folder '{tmp_path}' is not a Zarr store: it has none of")
-    assert answer.hint == "Name the store itself, or a NetCDF file."
+    assert answer.hint == "Pass the path of a Zarr store, or of a NetCDF file."
 
 
 @pytest.mark.parametrize("address", ["/ui", "/ui/", "/ui/jobs/01a2"])

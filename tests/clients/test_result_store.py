@@ -184,7 +184,8 @@ def test_what_arrives_changed_is_refused(service: str, monkeypatch: pytest.Monke
     with pytest.raises(ServiceError) as caught:
         sync(made.get("zarr.json", default_buffer_prototype()))
     assert caught.value.message == (
-        "The object 'zarr.json' of the result did not arrive as the service has it."
+        "The object 'zarr.json' of the result was corrupted in transit: its SHA-256 differs from "
+        "that of the service."
     )
 
 

@@ -429,7 +429,7 @@ def test_submit_then_look_at_it(
     code, out, _ = command(service, capsys, "rm", identity)
     assert (code, out) == (0, f"{identity}\n")
     code, _, err = command(service, capsys, "show", identity)
-    hint = "'halocline ls' lists yours; the end of an id is enough."
+    hint = "'halocline ls' lists your jobs; the end of an id is enough."
     told = f"error: There is no job '{identity}'.\nhint: {hint}\n"
     assert (code, err) == (1, told)
 

@@ -244,8 +244,8 @@ def test_a_mask_is_not_left_out(blend: he.Stencil) -> None:
     with pytest.raises(he.FieldError) as caught:
         blend(**arguments(a=np.ma.masked_greater(np.ones(SHAPE), 0.5)))
     assert str(caught.value) == (
-        "Field 'a' is a masked array, whose mask would not be looked at. Pass"
-        " '.filled(numpy.nan)', or another value that stands for what is missing."
+        "Field 'a' is a masked array, but masks are not supported. Pass"
+        " '.filled(numpy.nan)', or another fill value."
     )
 
 

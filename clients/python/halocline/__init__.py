@@ -148,7 +148,7 @@ __all__ = [
     "tridiagonal",
 ]
 
-#: What loads more than Python itself does is imported when it is first used.
+#: Names that are imported when they are first used, as their modules load large packages.
 _HOMES = {
     "AsyncClient": "halocline.awaited.client",
     "AsyncJob": "halocline.awaited.job",
@@ -160,7 +160,7 @@ _HOMES = {
     "run_local": "halocline.processes.local",
 }
 
-#: What the engine computes, which needs the extra 'engine'.
+#: Names of the engine, which need the extra 'engine'.
 _OF_ENGINE = frozenset(
     {
         *("Limits", "Options", "PlanCache", "ProgramWarning", "Stencil", "column"),
@@ -176,14 +176,14 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("halocline")
     if name in _HOMES:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
-        return globals().setdefault(name, found)
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        return globals().setdefault(name, value)
     if name in _OF_ENGINE:
         from halocline_engine.interface.installed import for_engine
 
         with for_engine(f"{__name__}.{name}"):
-            found = getattr(importlib.import_module("halocline_engine"), name)
-        return globals().setdefault(name, found)
+            value = getattr(importlib.import_module("halocline_engine"), name)
+        return globals().setdefault(name, value)
     from halocline_engine.interface.elsewhere import without_attribute
 
     raise AttributeError(without_attribute(__name__, name, __all__))

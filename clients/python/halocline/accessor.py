@@ -1,6 +1,6 @@
-"""`dataset.halocline`: jobs from a dataset's own point of view.
+"""`dataset.halocline`: submission of jobs as methods of datasets and arrays.
 
-Importing `halocline` makes it known to xarray, for datasets and arrays::
+Importing `halocline` registers the accessor with xarray::
 
     import halocline
 
@@ -46,10 +46,10 @@ __all__ = ["HaloclineAccessor"]
 
 @with_answers
 class HaloclineAccessor(Methods):
-    """Submit jobs on the dataset or array that it belongs to.
+    """Submit jobs on a dataset or an array.
 
-    Each method has the arguments of the client's method of the same name, but the dataset, and
-    `client`; by default the service is that of the environment or the settings file.
+    Each method has the arguments of the client's method of the same name except the dataset, and
+    `client`, by default a client of the service in the environment or the settings file.
     """
 
     _written = "dataset.halocline"
@@ -168,7 +168,7 @@ class HaloclineAccessor(Methods):
 
 
 def _client_or_default(given: Client | None) -> Client:
-    """Return a client, or one of the service that environment or settings file name."""
+    """Return the client, by default of the service in the environment or the settings file."""
     if given is not None and not isinstance(cast("object", given), Client):
         raise ArgumentError(
             f"Argument 'client' must be a Client, got '{type(given).__name__}'.",

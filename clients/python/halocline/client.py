@@ -156,9 +156,9 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         submit : callable
             Submits the job of a dataset, such as ``lambda sea: client.stencil(program, sea)``.
         datasets : iterable
-            What `submit` takes; taken one by one, as jobs end.
+            Arguments of `submit`, taken one by one as jobs end.
         at_once : int, default: 4
-            Number of jobs that are submitted and have not ended.
+            Maximum number of unfinished jobs.
 
         Yields
         ------
@@ -175,12 +175,12 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         return run_all(submit, datasets, limited("at_once", at_once))
 
     def upload(self, dataset: Any) -> str:
-        """Upload a dataset, which stays until it is removed.
+        """Upload a dataset, which is kept until it is removed.
 
         Parameters
         ----------
         dataset : xarray.Dataset
-            Dataset to upload; one that the service has is not sent again.
+            Dataset to upload; data that the service already has are not sent again.
 
         Returns
         -------
@@ -232,8 +232,8 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         Parameters
         ----------
         identity : str
-            Id of the job, or how the id of one of the newest jobs begins or ends, as the bar of
-            progress shows it.
+            Id of the job. The beginning or end of an id suffices for the newest jobs, as in the
+            progress bar.
 
         Returns
         -------
@@ -243,9 +243,9 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         Raises
         ------
         NotFoundError
-            The service has no such job.
+            The job does not exist.
         ArgumentError
-            It is empty.
+            The id is empty.
 
         """
         if not text("identity", identity):
@@ -257,7 +257,7 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         try:
             job.document()
         except NotFoundError as error:
-            if error.problem.get("code") == "no-such-job":  # and not of some other server
+            if error.problem.get("code") == "no-such-job":  # not an error of another server
                 error.hint = _IDS
             raise
         return job
@@ -287,7 +287,7 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         labels : sequence of str, optional
             Only jobs that have all these labels.
         since : str or datetime, optional
-            Only jobs that were submitted later, such as '2026-01-31' or '2 days'.
+            Only jobs submitted since then, such as '2026-01-31' or '2 days'.
 
         Returns
         -------
@@ -296,8 +296,8 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
 
         """
         wanted = {"status": status, "process": process, "job_name": job_name}
-        found = self.documents(limit, **wanted, labels=labels, since=since)
-        return [Job(self._connection, str(document["jobID"])) for document in found]
+        documents = self.documents(limit, **wanted, labels=labels, since=since)
+        return [Job(self._connection, str(document["jobID"])) for document in documents]
 
     def documents(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """Return the status documents of the newest jobs, newest first.
@@ -307,7 +307,7 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         limit : int, default: 100
             Number of jobs, up to 1000.
         **filters : str or sequence of str
-            Which jobs, as `jobs` takes them.
+            Filters, as for `jobs`.
 
         Returns
         -------

@@ -28,7 +28,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 @dataclass(frozen=True)
 class Settings:
-    """An address with no slash at its end, and a key or None."""
+    """An address without a trailing slash, and a key or None."""
 
     url: str
     key: str | None = field(default=None, repr=False)
@@ -40,18 +40,18 @@ def load(
     *,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Find address and key; raise ArgumentError for an address that is not HTTP."""
+    """Return address and key; raise ArgumentError if the address is not HTTP."""
     url = None if url is None else text("url", url)
     key = None if key is None else text("key", key)
     if key and not (key.isascii() and key.isprintable()):
         raise ArgumentError(
-            "The key must have printable ASCII characters only.",
-            hint="Copy all of it, from 'hc_' on.",
+            "The key must consist of printable ASCII characters.",
+            hint="Copy the whole key, from 'hc_' on.",
         )
     variables = os.environ if environment is None else environment
     stored = _stored(variables)
     chosen = (url or variables.get("HALOCLINE_URL") or stored.get("url") or DEFAULT_URL).rstrip("/")
-    chosen = chosen.partition("/ui/")[0].removesuffix("/ui")  # as a browser shows it
+    chosen = chosen.partition("/ui/")[0].removesuffix("/ui")  # copied from a browser
     if not chosen.startswith(("http://", "https://")):
         raise ArgumentError(
             f"The address of the service must start with 'http://' or 'https://', got '{chosen}'.",
@@ -62,10 +62,10 @@ def load(
             f"The address of the service must have a host and perhaps a port, got '{chosen}'.",
             hint="Write 'http://127.0.0.1:8000' or 'https://halocline.example/path'.",
         )
-    found = key or variables.get("HALOCLINE_KEY")
-    if not found and stored.get("url", DEFAULT_URL).rstrip("/") == chosen:
-        found = stored.get("key")
-    return Settings(chosen, found or None)
+    key = key or variables.get("HALOCLINE_KEY")
+    if not key and stored.get("url", DEFAULT_URL).rstrip("/") == chosen:
+        key = stored.get("key")
+    return Settings(chosen, key or None)
 
 
 def _is_address(url: str) -> bool:
@@ -79,7 +79,7 @@ def _is_address(url: str) -> bool:
 
 
 def _stored(variables: Mapping[str, str]) -> Mapping[str, str]:
-    """Read the file's `url` and `key`; no file is no settings."""
+    """Return `url` and `key` of the settings file, or nothing without a file."""
     home = variables.get("XDG_CONFIG_HOME") or str(Path(variables.get("HOME", "~")) / ".config")
     path = Path(home).expanduser() / "halocline" / "config.toml"
     try:

@@ -1,4 +1,4 @@
-"""One conversation with the service: keys, retries, and problems turned into exceptions."""
+"""HTTP requests to the service: keys, retries, and problems turned into exceptions."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ __all__ = ["Connection"]
 _RETRIED = frozenset({429, 502, 503, 504})
 _ATTEMPTS = 6
 _LONGEST_WAIT = 60.0
-_PATIENCE = 120.0  # seconds after which a lost connection is not made again
+_PATIENCE = 120.0  # seconds after which a lost connection is not retried
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 
 
 @functools.cache
 def _tls(*, trust_env: bool) -> ssl.SSLContext:
-    """Return what checks certificates: reading those of the system takes 30 ms each time."""
+    """Return an SSL context; cached, as reading the system's certificates takes 30 ms."""
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 class Connection:
-    """HTTP with retries; every answer that is not a success raises a HaloclineError.
+    """HTTP with retries; an unsuccessful response raises a HaloclineError.
 
-    Requests are repeated after 429, 502, 503, 504 and lost connections, with jitter and no sooner
-    than `Retry-After` says. A POST carries an `Idempotency-Key`, the same one each time it is
-    repeated, so that a repeated one does nothing twice.
+    Requests are repeated after 429, 502, 503, 504 and lost connections, with jitter and not before
+    `Retry-After`. All repetitions of a POST carry the same `Idempotency-Key`, so that it has its
+    effect once.
     """
 
     def __init__(
@@ -74,21 +74,21 @@ class Connection:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that every request to this service carries."""
+        """Headers of every request to this service."""
         key = self.settings.key
-        words = {"Halocline-Interface": "python"}  # of errors
+        words = {"Halocline-Interface": "python"}  # errors name arguments as in Python
         return {"Authorization": f"Bearer {key}", **words} if key else words
 
     def close(self) -> None:
-        """Let go of the connections; the object can no longer be used."""
+        """Close the connections; later requests raise ArgumentError."""
         self._http.close()
 
     def get(self, path: str, needs: Sequence[str] = (), **parameters: str | int) -> dict[str, Any]:
-        """Return the JSON object at a path; a ServiceError tells of one that lacks a member."""
+        """Return the JSON object at a path; raises ServiceError if a member is missing."""
         return self._document(self.send("GET", path, params=parameters), needs)
 
     def text(self, path: str) -> str:
-        """Return the text at a path of the service."""
+        """Return the text at a path."""
         return self.send("GET", path).text
 
     def post(
@@ -98,7 +98,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         needs: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Send a JSON document and return the object that answers it, with the members needed."""
+        """Send a JSON document and return the JSON object of the response."""
         try:
             content = json.dumps(document, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
@@ -111,11 +111,11 @@ class Connection:
         return self._document(self.send("POST", path, content=content, headers=both), needs)
 
     def send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
-        """Send a request, again where that can help, and return a successful response."""
+        """Send a request, with retries, and return the successful response."""
         if self._http.is_closed:
             raise ArgumentError(
                 "This client is closed.",
-                hint="Use it before 'close()', inside 'with', or create another Client.",
+                hint="Use it before 'close()' and inside 'with', or create another Client.",
             )
         given_up = self._now() + _PATIENCE
         for attempt in range(_ATTEMPTS):
@@ -136,7 +136,7 @@ class Connection:
     def events(
         self, path: str, after: str, read_timeout: float
     ) -> Generator[httpx2.EventSource, None, None]:
-        """Open a stream of server-sent events that follow the event with the id `after`."""
+        """Open the stream of server-sent events after the event with the id `after`."""
         headers = {"Last-Event-ID": after} if after else {}
         timeout = httpx2.Timeout(60.0, connect=10.0, read=read_timeout)
         with self._http.sse(path, headers=headers, timeout=timeout) as source:
@@ -146,82 +146,82 @@ class Connection:
                 self._checked(response)
             yield source
 
-    def _delay(self, attempt: int, told: str | None = None) -> float:
-        """Return seconds to wait: exponential with full jitter, but what the service asks for."""
+    def _delay(self, attempt: int, retry_after: str | None = None) -> float:
+        """Return seconds to wait: `Retry-After`, and exponential backoff with full jitter."""
         jitter = self._random.uniform(0.05, min(8.0, 0.25 * 2.0**attempt))
-        return min(_seconds(told) + jitter, _LONGEST_WAIT)
+        return min(_seconds(retry_after) + jitter, _LONGEST_WAIT)
 
     def _unreachable(self, error: httpx2.TransportError) -> ConnectionFailed:
-        told = f"({type(error).__name__}: {error})"
+        reason = f"({type(error).__name__}: {error})"
         url = self.settings.url
-        with suppress(RuntimeError):  # an error that knows no request
-            if not str(error.request.url).startswith(f"{url}/"):  # where a link of the service led
+        with suppress(RuntimeError):  # the error has no request
+            if not str(error.request.url).startswith(f"{url}/"):  # a link of the service
                 url = str(error.request.url.copy_with(path="/", query=None)).rstrip("/")
         if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             return ConnectionFailed(
-                f"The service at '{url}' took the request and did not answer it {told}.",
-                hint="Try again; if it comes again, look at the service's log, and whether the "
-                "address is right.",
+                f"The service at '{url}' accepted the connection, but did not answer {reason}.",
+                hint="Try again. If the error persists, check the address and the service's log.",
             )
         if "SSL" in str(error):
             return ConnectionFailed(
-                f"No encrypted connection to '{url}' can be made {told}.",
-                hint="A service without TLS has an address that begins with 'http://'; else the "
-                "certificate must be one that this machine trusts.",
+                f"No encrypted connection to '{url}' can be made {reason}.",
+                hint="The address of a service without TLS begins with 'http://'. Otherwise this "
+                "machine must trust the certificate of the service.",
             )
         return ConnectionFailed(
-            f"No service answers at '{url}' {told}.",
-            hint="Start one with 'halocline-server up', or name another with 'url' or "
+            f"No service answers at '{url}' {reason}.",
+            hint="Start one with 'halocline-server up', or set its address with 'url' or "
             "HALOCLINE_URL.",
         )
 
     def _document(self, response: httpx2.Response, needs: Sequence[str]) -> dict[str, Any]:
-        """Return the JSON object of a response, if it is one of Halocline's."""
+        """Return the JSON object of a response; raises ServiceError if it is not Halocline's."""
         try:
             document: object = response.json()
         except ValueError as error:
             kind = response.headers.get("Content-Type", "nothing").partition(";")[0]
-            raise self._other(response, f"is '{kind}' and not JSON") from error
+            raise self._foreign(response, f"is '{kind}' and not JSON") from error
         if not isinstance(document, dict):
-            raise self._other(response, "is no JSON object")
+            raise self._foreign(response, "is no JSON object")
         members = cast("dict[str, Any]", document)
         for name in needs:
             if name not in members:
-                raise self._other(response, f"has no member '{name}'")
+                raise self._foreign(response, f"has no member '{name}'")
         return members
 
-    def _other(self, response: httpx2.Response, what: str) -> ServiceError:
-        request = response.request
+    def _foreign(self, response: httpx2.Response, reason: str) -> ServiceError:
+        """Return the error for a response that does not come from Halocline."""
+        asked = f"{response.request.method} {response.request.url.path}"
         return ServiceError(
-            f"The answer to '{request.method} {request.url.path}' of '{self.settings.url}' {what}.",
+            f"The answer to '{asked}' of '{self.settings.url}' {reason}.",
             hint="Is there a Halocline service at this address?",
             status=response.status_code,
         )
 
     def _checked(self, response: httpx2.Response) -> httpx2.Response:
-        """Return a successful response; raise what any other one tells of."""
+        """Return a successful response; raise the error of any other."""
         if response.is_success:
             return response
         if response.is_redirect:
             place = response.headers.get("Location", "")
-            raise self._other(response, f"leads to '{place[:200]}'")
+            raise self._foreign(response, f"leads to '{place[:200]}'")
         raise _error(response)
 
 
-def _seconds(told: str | None) -> float:
-    """Return the seconds of a `Retry-After` header, which may also be a date."""
-    if not told:
+def _seconds(retry_after: str | None) -> float:
+    """Return the seconds of a `Retry-After` header: a number or a date."""
+    if not retry_after:
         return 0.0
-    if told.isdigit():
-        return float(told)
+    if retry_after.isdigit():
+        return float(retry_after)
     try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0
 
 
 def _error(response: httpx2.Response) -> HaloclineError:
-    """Make an error of a response that is not a success."""
+    """Return the error of an unsuccessful response."""
     try:
         document = response.json()
     except ValueError:
@@ -233,7 +233,7 @@ def _error(response: httpx2.Response) -> HaloclineError:
 
 
 def _plain(response: httpx2.Response) -> str:
-    """Say what an answer without a problem document holds, in a sentence."""
+    """Return a sentence about a response without a problem document."""
     first = response.text.strip().splitlines()[:1]
-    told = f": {first[0][:200]}" if first and not first[0].startswith("<") else ""
-    return f"The service answered '{response.status_code} {response.reason_phrase}'{told}."
+    excerpt = f": {first[0][:200]}" if first and not first[0].startswith("<") else ""
+    return f"The service answered '{response.status_code} {response.reason_phrase}'{excerpt}."

@@ -1,4 +1,4 @@
-"""Results on their way back, of any size: a Zarr store object by object, or a NetCDF file."""
+"""Downloads of results of any size: a Zarr store object by object, or a NetCDF file in pieces."""
 
 from __future__ import annotations
 
@@ -22,30 +22,27 @@ from halocline.errors import NotFoundError, OutputError, ServiceError
 from halocline_engine.arguments import output_path
 from halocline_engine.datasets.storing.outputs import check_output_path, is_netcdf
 
-__all__ = ["checked_content", "checked_output", "chunk_keys", "download", "raise_if_gone"]
+__all__ = ["check_content", "check_output", "chunk_keys", "download", "raise_if_gone"]
 
 _WORKERS = 8
 _DIGEST = re.compile("[0-9a-f]{64}")
-_PIECE = 32 * 2**20  # bytes of a file that are asked for at a time
-#: Seconds that a service may take to make a NetCDF file.
+_PIECE = 32 * 2**20  # bytes of a file per request
+#: The service may take half an hour to write a NetCDF file.
 _MAKING = httpx2.Timeout(60.0, connect=10.0, read=1800.0)
 
 
-def checked_output(output: str | Path) -> Path:
-    """Return the path of a result, to which it can be written.
-
-    Raises OutputError before anything is sent where it cannot.
-    """
+def check_output(output: str | Path) -> Path:
+    """Return the path of a result; raises OutputError if the result cannot be written there."""
     path = output_path(str(output), OutputError).expanduser()
     check_output_path(path, OutputError)
     return path
 
 
 def download(connection: Connection, url: str, path: Path) -> Path:
-    """Copy the result whose Zarr store is at `url` to `path`, and return that.
+    """Download the result whose Zarr store is at `url` to `path`, and return the path.
 
-    It is a NetCDF file if `path` is called so, otherwise a folder. It appears whole or not at all.
-    Raises OutputError where something is at `path`, or it cannot be written.
+    The result is a NetCDF file if the suffix is that of one, otherwise a Zarr store. It appears
+    atomically. Raises OutputError if `path` exists or cannot be written.
     """
     check_output_path(path, OutputError)
     copy = _copy_file if is_netcdf(path) else _copy_store
@@ -61,11 +58,7 @@ def download(connection: Connection, url: str, path: Path) -> Path:
 
 
 def _copy_store(connection: Connection, url: str, folder: Path, path: Path) -> None:
-    """Copy a store object by object.
-
-    An object that the service does not have stands for a chunk of nothing but fill values, as Zarr
-    has it.
-    """
+    """Copy a store object by object; missing chunks consist of fill values, as Zarr defines."""
     document = connection.get(f"{url}/zarr.json")
     arrays = _arrays(document)
     keys = [f"{name}/{key}" for name, meta in arrays.items() for key in chunk_keys(meta)]
@@ -80,9 +73,9 @@ def _copy_store(connection: Connection, url: str, folder: Path, path: Path) -> N
 
 
 def _copy_file(connection: Connection, url: str, folder: Path, path: Path) -> None:
-    """Copy the NetCDF file of a result in pieces, each of which is asked for again if it is lost.
+    """Copy the NetCDF file of a result in pieces, with retries for each piece.
 
-    The service makes the file when it is asked for the first piece.
+    The service writes the file upon the first request.
     """
     address, part, digest = url.removesuffix(".zarr"), folder / "part", hashlib.sha256()
     size, tag = 1, ""
@@ -103,7 +96,7 @@ def _copy_file(connection: Connection, url: str, folder: Path, path: Path) -> No
             digest.update(answer.content)
             file.write(answer.content)
     if _DIGEST.fullmatch(tag) and digest.hexdigest() != tag:
-        raise _other_content("The file", "of the result")
+        raise _corrupted("The file of the result")
     part.chmod(0o644)
     os.link(part, path) if hasattr(os, "link") else part.rename(path)
 
@@ -113,28 +106,28 @@ def _tag(answer: httpx2.Response) -> str:
 
 
 def _whole_size(answer: httpx2.Response) -> int:
-    """Return the bytes of the file that an answer is a piece of."""
+    """Return the size in bytes of the whole file."""
     of_file = answer.headers.get("Content-Range", "").rpartition("/")[2]
     return int(of_file) if of_file.isdigit() else len(answer.content)
 
 
-def _other_content(what: str, of: str) -> ServiceError:
+def _corrupted(name: str) -> ServiceError:
     return ServiceError(
-        f"{what} {of} did not arrive as the service has it.",
-        hint="Try again; if it comes again, something on the way changes what is sent.",
+        f"{name} was corrupted in transit: its SHA-256 differs from that of the service.",
+        hint="Try again. If the error persists, a proxy may change the content.",
     )
 
 
-def checked_content(response: httpx2.Response, key: str) -> bytes:
-    """Return an object of a result; raises `ServiceError` where it is not what the service has."""
+def check_content(response: httpx2.Response, key: str) -> bytes:
+    """Return the content of a response; raises ServiceError if its digest is wrong."""
     content, tag = response.content, _tag(response)
     if _DIGEST.fullmatch(tag) and hashlib.sha256(content).hexdigest() != tag:
-        raise _other_content(f"The object '{key}'", "of the result")
+        raise _corrupted(f"The object '{key}' of the result")
     return content
 
 
 def chunk_keys(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys that an array's chunks have, by its Zarr metadata (format 3).
+    """Yield the keys of the chunks of an array, from its Zarr metadata (format 3).
 
     >>> meta = {"shape": [3, 2], "chunk_grid": {"configuration": {"chunk_shape": [2, 2]}}}
     >>> list(chunk_keys({**meta, "chunk_key_encoding": {"name": "default"}}))
@@ -155,7 +148,7 @@ def _nodes(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of all nodes below the root."""
     consolidated = document.get("consolidated_metadata")
     if not consolidated:
-        raise ServiceError("The result has no consolidated metadata, so it cannot be copied.")
+        raise ServiceError("The result cannot be downloaded: it has no consolidated metadata.")
     return dict(consolidated["metadata"])
 
 
@@ -164,19 +157,19 @@ def _arrays(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copy(connection: Connection, url: str, key: str, folder: Path) -> None:
-    """Copy one object; one that is not there is left out."""
+    """Copy one object; a missing object is skipped."""
     try:
         answer = connection.send("GET", f"{url}/{key}")
     except NotFoundError as error:
         raise_if_gone(error)
         return
-    content = checked_content(answer, key)
+    content = check_content(answer, key)
     path = folder / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
 
 def raise_if_gone(error: NotFoundError) -> None:
-    """Raise an error that tells of more than one absent object, which stands for fill values."""
+    """Raise an error unless it is about a single missing object, which has fill values only."""
     if error.status != HTTPStatus.NOT_FOUND:
         raise error

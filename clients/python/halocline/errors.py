@@ -8,7 +8,7 @@ HaloclineError
 │   ├── TypeRuleError      operands or arguments have types that do not fit
 │   ├── DependenceError    the order of reads and writes is not defined
 │   ├── LimitError         the text is larger or deeper than allowed
-│   └── SourceError        a Python function cannot be sent as text
+│   └── SourceError        the source text of a Python function is not available
 ├── RequestError           fix the request: arguments, names, shapes, datasets
 │   ├── ArgumentError      a keyword argument is wrong
 │   ├── FieldError         a field's name, shape, dtype, axes or origin is wrong
@@ -23,19 +23,19 @@ HaloclineError
 │   └── ClusterError       the service's workers are away; the job itself is not at fault
 ├── InternalError          a fault of Halocline: report it
 ├── JobFailed              a job ended without a result; `error` is one of the above
-├── WaitTimeout            the job goes on, the time given for waiting is over
-└── ServiceError           the conversation with the service, not the job
+├── WaitTimeout            the timeout expired; the job continues
+└── ServiceError           the service refused the request, or could not answer
     ├── ConnectionFailed   nothing answers at the address
     ├── AuthenticationError, ForbiddenError    another key
     ├── NotFoundError      no such job, upload, process or result
-    ├── ConflictError      it is not in a state for this, or exists already
-    ├── TooLargeError      the request is larger than the service takes
+    ├── ConflictError      the state of the job or upload does not allow this
+    ├── TooLargeError      the request is larger than the service allows
     └── BusyError          try again later
 ```
 
-Those above `JobFailed` are the classes of the library: one `except` catches the errors of both. The
-service sends the `code` of an error in a problem (RFC 9457), and `from_problem` makes the error
-again: its `status` is that of the answer, its `problem` the document.
+The classes above `JobFailed` are those of the library: one `except` catches the errors of both. The
+service sends the `code` of an error in a problem (RFC 9457), and `from_problem` recreates the
+error, with the HTTP `status` and the `problem` document.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ __all__ = [
 
 
 class JobFailed(HaloclineError):
-    """A job ended without a result; `error` says why and `job_id` which."""
+    """A job ended without a result: `error` is the reason, `job_id` the id of the job."""
 
     code = "job-failed"
 
@@ -120,13 +120,13 @@ class JobFailed(HaloclineError):
 
 
 class WaitTimeout(HaloclineError, TimeoutError):
-    """The time given for waiting is over; the job goes on."""
+    """The timeout expired; the job continues."""
 
     code = "timeout"
 
 
 class ServiceError(HaloclineError):
-    """The service refused, or could not answer."""
+    """The service refused the request, or could not answer."""
 
     code = "service"
 
@@ -136,43 +136,43 @@ class ServiceError(HaloclineError):
 
 
 class ConnectionFailed(ServiceError):
-    """Nothing answers at the address, or it stopped answering."""
+    """No service answers at the address, or it stopped answering."""
 
     code = "connection"
 
 
 class AuthenticationError(ServiceError):
-    """The service asks for a key, or does not know this one."""
+    """The service requires a key, or the key is unknown."""
 
     code = "unauthorized"
 
 
 class ForbiddenError(ServiceError):
-    """The key may not do this."""
+    """The key does not permit the request."""
 
     code = "forbidden"
 
 
 class NotFoundError(ServiceError):
-    """There is no such job, upload, process or result, or no longer."""
+    """The job, upload, process or result does not exist, or no longer."""
 
     code = "not-found"
 
 
 class ConflictError(ServiceError):
-    """It is not in a state for this, or it exists already."""
+    """The state of the job or upload does not allow the request."""
 
     code = "upload"
 
 
 class TooLargeError(ServiceError):
-    """The request is larger than the service takes."""
+    """The request is larger than the service allows."""
 
     code = "body-too-large"
 
 
 class BusyError(ServiceError):
-    """The service has no room or time for this now; try again later."""
+    """The service is busy or full; try again later."""
 
     code = "queue-full"
 
@@ -241,9 +241,9 @@ _BY_STATUS: Mapping[int, type[HaloclineError]] = {
 
 
 def from_problem(problem: Mapping[str, object], status: int = 0) -> HaloclineError:
-    """Make the error that a problem (RFC 9457) tells of.
+    """Return the error described by a problem (RFC 9457).
 
-    The member `code` decides; without a known one, the HTTP status does.
+    Its class follows from the member `code`, or from the HTTP status if the code is unknown.
     """
     number = status or _number(problem, "status")
     kind = CODES.get(_text(problem, "code")) or _BY_STATUS.get(number, ServiceError)
@@ -259,8 +259,12 @@ def from_problem(problem: Mapping[str, object], status: int = 0) -> HaloclineErr
     if isinstance(error, ProgramError):
         error.rule, error.excerpt = _text(problem, "rule"), _text(problem, "excerpt")
         error.line, error.column = _number(problem, "line"), _number(problem, "column")
-        told = problem.get("others")
-        listed = cast("list[Mapping[str, object]]", told) if isinstance(told, list) else []
+        others_given = problem.get("others")
+        listed = (
+            cast("list[Mapping[str, object]]", others_given)
+            if isinstance(others_given, list)
+            else []
+        )
         others = (from_problem(each) for each in listed)
         error.others = tuple(each for each in others if isinstance(each, ProgramError))
     if isinstance(error, CapacityError):

@@ -1,4 +1,4 @@
-"""Events of a running job, followed over HTTP through lost connections."""
+"""Events of a running job over HTTP, with reconnection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Event:
     data : dict
         Members of the event.
     id : str
-        Orders events; empty if the client asked for the status itself.
+        Orders events; empty for a status that the client requested.
     progress : float or None
         Fraction of the job that is done, from 0 to 1; None if the event does not tell.
 
@@ -56,12 +56,12 @@ class Event:
 def follow(
     connection: Connection, job_id: str, timeout: float | None = None, last: str = ""
 ) -> Iterator[Event]:
-    """Yield a job's events from the first one, or behind the one with the id `last`, to the end.
+    """Yield the events of a job until it ends: all of them, or those after the id `last`.
 
-    A stream that breaks is opened again after the last event that came. Where there is no stream,
-    the status is asked for, more and more rarely, and told as events of the kind "status". Raises
-    WaitTimeout when `timeout` seconds are over, and ConnectionFailed or BusyError when the service
-    is away for five minutes.
+    A broken stream is reopened after the last received event. Without a stream, the status is
+    polled with growing pauses and yielded as events of the kind "status". Raises WaitTimeout after
+    `timeout` seconds, and ConnectionFailed or BusyError if the service is unavailable for five
+    minutes.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = _FIRST_PAUSE
@@ -73,7 +73,7 @@ def follow(
                 last = event.id or last
                 yield event
         except (httpx2.TransportError, InternalError, ServiceError):
-            pass  # asking for the status tells whether it matters
+            pass  # the status decides whether the job has ended
         document = _status(connection, job_id, deadline)
         if document["status"] in ENDED:
             return
@@ -84,7 +84,7 @@ def follow(
 
 
 def _status(connection: Connection, job_id: str, deadline: float | None) -> dict[str, Any]:
-    """Return a job's status document; a service that is away for minutes is waited for."""
+    """Return a job's status document, with patience for an unavailable service."""
     patience = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -107,20 +107,20 @@ def _stream(
 
 
 def _left(deadline: float | None, job_id: str) -> float:
-    """Return the seconds left for waiting; raise WaitTimeout if there are none."""
+    """Return the seconds left; raise WaitTimeout if there are none."""
     if deadline is None:
         return _QUIET_SECONDS
     left = deadline - time.monotonic()
     if left <= 0:
         raise WaitTimeout(
-            f"Job '{job_id}' has not ended in the time given for waiting.",
-            hint="It goes on; wait again, or dismiss it with 'cancel'.",
+            f"Job '{job_id}' has not ended before the timeout.",
+            hint="The job continues: wait again, or dismiss it with 'cancel'.",
         )
     return left
 
 
 def _data(sent: httpx2.ServerSentEvent) -> dict[str, Any]:
-    """Read an event's data; what is no JSON object becomes its 'message'."""
+    """Return the data of an event; text that is no JSON object becomes its 'message'."""
     try:
         value: object = json.loads(sent.data)
     except ValueError:
@@ -129,7 +129,7 @@ def _data(sent: httpx2.ServerSentEvent) -> dict[str, Any]:
 
 
 def _status_event(document: dict[str, Any]) -> Event:
-    """Make an event of a job's status document, whose progress is in percent."""
+    """Return an event from a job's status document, whose progress is in percent."""
     data = {key: document.get(key) for key in ("status", "message")}
     progress = document.get("progress")
     if isinstance(progress, int | float):

@@ -1,4 +1,4 @@
-"""A job of the service, as something to wait for."""
+"""Jobs of the service: state, events, plan and result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from halocline.config import load
 from halocline.connection import Connection
-from halocline.downloads import checked_output, download
+from halocline.downloads import check_output, download
 from halocline.errors import (
     ArgumentError,
     CancelledError,
@@ -41,7 +41,7 @@ _PLAN = "plan"  # the process of dry runs
 
 @with_answers
 class _KnownJob:
-    """A job by its id, and what the service tells of it now."""
+    """A job by its id, with its current state in the service."""
 
     def __init__(self, connection: Connection, identity: str, source: Source | None = None) -> None:
         self._connection = connection
@@ -69,17 +69,17 @@ class _KnownJob:
 
     @property
     def process(self) -> str:
-        """Name of the process, such as 'stencil'; of a dry run, that of the planned one."""
-        return self._asked()[0]
+        """Name of the process, such as 'stencil'; for a dry run, of the planned job."""
+        return self._process_and_inputs()[0]
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs of the job as JSON; of a dry run, those of the planned job."""
-        return self._asked()[1]
+        """Inputs of the job as JSON; for a dry run, of the planned job."""
+        return self._process_and_inputs()[1]
 
     @property
     def name(self) -> str | None:
-        """Name of the job, as `job_name` has given it."""
+        """Name of the job, as given by `job_name`."""
         return self.document().get("job_name")
 
     @property
@@ -87,13 +87,13 @@ class _KnownJob:
         """Labels of the job."""
         return list(self.document().get("labels") or ())
 
-    def _asked(self) -> tuple[str, dict[str, Any]]:
-        """Return the process and the inputs of the job, or of the job that it plans."""
-        told = self._connection.get(f"/jobs/{self.id}/inputs", needs=("processID", "inputs"))
-        inputs = cast("dict[str, Any]", told["inputs"])
-        if told["processID"] == _PLAN:
+    def _process_and_inputs(self) -> tuple[str, dict[str, Any]]:
+        """Return the process and the inputs of the job, or of the planned job."""
+        document = self._connection.get(f"/jobs/{self.id}/inputs", needs=("processID", "inputs"))
+        inputs = cast("dict[str, Any]", document["inputs"])
+        if document["processID"] == _PLAN:
             return str(inputs["process"]), cast("dict[str, Any]", inputs["inputs"])
-        return str(told["processID"]), inputs
+        return str(document["processID"]), inputs
 
     @property
     def status(self) -> Status:
@@ -114,17 +114,17 @@ class _KnownJob:
         return self._connection.text(f"/jobs/{self.id}/log")
 
     def picture(self) -> str:
-        """Return a drawing of the order of blocks as text, once there is a plan.
+        """Return a drawing of the order of blocks as text, once the job is planned.
 
-        The service draws it as SVG too, at `/jobs/{id}/plan.svg`.
+        The drawing as SVG is at `/jobs/{id}/plan.svg` of the service.
         """
         return self._connection.text(f"/jobs/{self.id}/plan.txt")
 
     def _reason(self) -> HaloclineError:
-        """Return why the job failed, with its place in the caller's own file where known."""
+        """Return the error of a failed job, with the place in the caller's file if known."""
         problem = self.document().get("exception")
         if not isinstance(problem, dict):
-            problem = {"detail": self.document().get("message") or "The service does not say why."}
+            problem = {"detail": self.document().get("message") or "The reason is unknown."}
         error = from_problem(cast("dict[str, object]", problem))
         if isinstance(error, ProgramError) and self._source:
             return with_place(error, self._source)
@@ -137,14 +137,14 @@ class _KnownJob:
         if status == "dismissed":
             raise CancelledError(
                 f"Job '{self.id}' was dismissed and has no result.",
-                hint="'job.clone()' submits it again.",
+                hint="Submit it again with 'job.clone()'.",
             )
 
-    def _how_to_return(self) -> str:
+    def _resume_hint(self) -> str:
         return (
-            f"\nJob {self.id} goes on. Come back to it with "
+            f"\nJob {self.id} continues. Return to it with "
             f"halocline.Client('{self.url}').job('{self.id}').result(), "
-            f"or end it with: halocline cancel {self.id}"
+            f"or cancel it with: halocline cancel {self.id}"
         )
 
     def _repr_html_(self) -> str:
@@ -170,15 +170,15 @@ JobFailed
 CancelledError
     The job was dismissed.
 WaitTimeout
-    The time is over; the job continues.
+    The timeout expired; the job continues.
 """
 
 
 @with_answers
 class Job(_KnownJob):
-    """A job that the service has accepted, which runs whether or not anybody waits for it.
+    """A job that the service has accepted; it runs whether or not a client waits for it.
 
-    A pickled Job holds the address and the id. Where it is loaded, the key is taken from the
+    A pickled Job holds the address and the id. When it is loaded, the key is taken from the
     environment or the settings file.
     """
 
@@ -193,29 +193,29 @@ class Job(_KnownJob):
         labels: Sequence[str] | None = None,
         **changes: Any,
     ) -> Job:
-        """Submit the job again, with some inputs changed; of a dry run, submit what was planned.
+        """Submit the job again, with changed inputs; for a dry run, submit the planned job.
 
         Parameters
         ----------
         dry_run : bool, default: False
             Whether to plan the new job only.
         job_name : str, optional
-            Name of the new job; by default the same.
+            Name of the new job; by default that of this job.
         labels : sequence of str, optional
-            Labels of the new job; by default the same.
+            Labels of the new job; by default those of this job.
         **changes : object
-            Inputs by name, as the client's method takes them. Mappings are merged: only the names
-            that are given change. None leaves an input out.
+            Inputs by name, as for the client's method. Mappings are merged: only the given names
+            change. None removes an input.
 
         Returns
         -------
         Job
-            The new job, at once.
+            The new job, without waiting for its end.
 
         Raises
         ------
         ProgramError, RequestError
-            The service refuses the new job.
+            The new job is invalid.
 
         Examples
         --------
@@ -224,7 +224,7 @@ class Job(_KnownJob):
         ['matrix']
 
         """
-        process, inputs = self._asked()
+        process, inputs = self._process_and_inputs()
         source = program_source(changes["program"]) if "program" in changes else self._source
         document = self.document()
         how = How(
@@ -259,18 +259,18 @@ class Job(_KnownJob):
         Raises
         ------
         WaitTimeout
-            The time is over; the job continues.
+            The timeout expired; the job continues.
 
         """
         return self.events_after("", timeout)
 
     def events_after(self, last: str, timeout: float | None = None) -> Iterator[Event]:
-        """Yield the events that follow another one, until the job has ended; see `events`.
+        """Yield the events after a given one, until the job has ended; see `events`.
 
         Parameters
         ----------
         last : str
-            Id of the other event; empty for all events.
+            Id of the given event; empty for all events.
         timeout : float, optional
             Seconds to wait; by default without end.
 
@@ -286,7 +286,7 @@ class Job(_KnownJob):
     def wait(self, timeout: float | None = None, *, progress: bool | None = False) -> Status:
         """Wait until the job has ended.
 
-        An interrupt (Ctrl-C) leaves the job running, and says how to return to it.
+        An interrupt (Ctrl-C) leaves the job running, and prints how to return to it.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ class Job(_KnownJob):
         Raises
         ------
         WaitTimeout
-            The time is over; the job continues.
+            The timeout expired; the job continues.
 
         """
         try:
@@ -311,13 +311,13 @@ class Job(_KnownJob):
                 for event in self.events(timeout):
                     display(event)
         except KeyboardInterrupt:
-            print(self._how_to_return(), file=sys.stderr)  # noqa: T201 - said to the user at once
+            print(self._resume_hint(), file=sys.stderr)  # noqa: T201 - for the user at once
             raise
         return self.status
 
     @documents({"raises": _ENDED})
     def result(self, timeout: float | None = None, *, progress: bool | None = None) -> xr.Dataset:
-        """Wait, and open the result, whose values are read over HTTP when they are used.
+        """Wait, and open the result; values are read over HTTP when they are used.
 
         Parameters
         ----------
@@ -349,14 +349,14 @@ class Job(_KnownJob):
     def download(
         self, path: str | Path, timeout: float | None = None, *, progress: bool | None = None
     ) -> Path:
-        """Wait, and download the result: as a NetCDF file, or as a Zarr store.
+        """Wait, and download the result as a NetCDF file or a Zarr store.
 
-        The path is checked first. The service makes the NetCDF file.
+        The path is checked before waiting. The service writes the NetCDF file.
 
         Parameters
         ----------
         path : str or path
-            File to create if the name ends in '.nc', otherwise the folder of a Zarr store.
+            Path of the new NetCDF file if it ends in '.nc', otherwise of a Zarr store.
         timeout : float, optional
             Seconds to wait; by default without end.
         progress : bool, optional
@@ -369,11 +369,11 @@ class Job(_KnownJob):
 
         %(raises)s
         OutputError
-            The path exists, or no result can be written there.
+            The path exists, or the result cannot be written there.
 
         """
         place("path", path)
-        output = checked_output(path)
+        output = check_output(path)
         url = self.result_url(timeout, progress=progress)
         return download(self._connection, url, output)
 
@@ -404,8 +404,8 @@ class Job(_KnownJob):
         document = self._connection.get(f"/jobs/{self.id}/results")
         if "result" not in document:
             raise ArgumentError(
-                f"Job '{self.id}' has no dataset as its result, but {', '.join(document)}.",
-                hint="Of a dry run, 'plan()' tells the plan, and 'clone()' submits the job.",
+                f"The result of job '{self.id}' is no dataset, but {', '.join(document)}.",
+                hint="For a dry run, 'plan()' returns the plan, and 'clone()' submits the job.",
             )
         return str(document["result"]["href"])
 
@@ -429,7 +429,7 @@ class Job(_KnownJob):
         self._connection.send("DELETE", f"/jobs/{self.id}")
 
     def plan(self, timeout: float | None = None) -> Plan:
-        """Return the plan of the job, once there is one; of a dry run, wait for it.
+        """Return the plan of the job; for a dry run, wait for it.
 
         Parameters
         ----------
@@ -439,7 +439,7 @@ class Job(_KnownJob):
         Returns
         -------
         Plan
-            The plan: a dictionary with its main numbers as attributes.
+            The plan, a dictionary with its main numbers as attributes.
 
         Raises
         ------
@@ -448,7 +448,7 @@ class Job(_KnownJob):
         JobFailed
             The dry run failed; `error` is the reason.
         WaitTimeout
-            The time is over.
+            The timeout expired.
 
         Examples
         --------
@@ -468,12 +468,12 @@ class Job(_KnownJob):
 
 
 def _time(stamp: object) -> str:
-    """Write a time stamp of the service in the local time of the reader."""
+    """Return a time stamp of the service in local time."""
     if not isinstance(stamp, str):
         return ""
     return datetime.fromisoformat(stamp).astimezone().isoformat(" ", "seconds")
 
 
 def _attach(url: str, identity: str) -> Job:
-    """Make a Job again in another process."""
+    """Return an unpickled Job."""
     return Job(Connection(load(url)), identity)

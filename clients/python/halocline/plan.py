@@ -1,4 +1,4 @@
-"""Plan of a job: how it is cut up, and what it reads, makes and needs."""
+"""Plan of a job: its blocks, halos, passes, memory and sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Plan", "size"]
 
 
 class Plan(dict[str, Any]):
-    """The plan of a job, as JSON, with its main numbers as attributes.
+    """The plan of a job, a dictionary with its main numbers as attributes.
 
     Examples
     --------
@@ -27,24 +27,24 @@ class Plan(dict[str, Any]):
 
     @property
     def target(self) -> str:
-        """Target that computes: 'cuda', 'cpu' or 'reference'."""
+        """Target: 'cuda', 'cpu' or 'reference'."""
         return str(self.get("target", ""))
 
     @property
     def blocks(self) -> int:
-        """Number of blocks of a pass."""
+        """Number of blocks in a pass."""
         return int(self.get("blocks", 1))
 
     @property
     def block(self) -> dict[str, int]:
-        """Size of a block by dimension, where the job is a stencil."""
+        """Size of a block by dimension; empty unless the job is a stencil."""
         return dict(self.get("block") or {})
 
     @property
     def halo(self) -> dict[str, tuple[int, int]]:
         """Distance that one step reads below and above a point, by dimension."""
-        found = cast("Mapping[str, tuple[int, int]]", self.get("halo") or {})
-        return {dim: (below, above) for dim, (below, above) in found.items()}
+        halo = cast("Mapping[str, tuple[int, int]]", self.get("halo") or {})
+        return {dim: (below, above) for dim, (below, above) in halo.items()}
 
     @property
     def passes(self) -> int:
@@ -53,17 +53,17 @@ class Plan(dict[str, Any]):
 
     @property
     def memory(self) -> int:
-        """Bytes that all workers together need at once."""
+        """Memory that all workers together need at once, in bytes."""
         return int(self.get("projected_bytes", 0))
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the variables that are read."""
+        """Size of the variables that are read, in bytes."""
         return int(self.get("input_bytes", 0))
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of the result, before compression."""
+        """Size of the result before compression, in bytes."""
         return int(self.get("result_bytes", 0))
 
     def __str__(self) -> str:
@@ -76,12 +76,12 @@ class Plan(dict[str, Any]):
         return f'<table class="halocline-plan">{cells}</table>'
 
     def _rows(self) -> dict[str, str]:
-        """Return what a person is told; what is not known is left out."""
+        """Return the printed rows; unknown values are left out."""
         steps = int(self.get("steps", 1))
         mode, transport = str(self.get("mode", "")), str(self.get("transport", "none"))
         rate = float(self.get("predicted_rate", 0.0))
         sizes = ", ".join(f"{dim} {length}" for dim, length in self.block.items())
-        found = {
+        rows = {
             "target": self.target,
             "workers": str(self.get("workers", "")),
             "blocks": f"{self.blocks} of {sizes}" if sizes else str(self.blocks),
@@ -96,11 +96,11 @@ class Plan(dict[str, Any]):
             "input": size(self.input_bytes) if self.input_bytes else "",
             "result": size(self.result_bytes) if self.result_bytes else "",
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in rows.items() if value}
 
 
 def size(count: float) -> str:
-    """Return bytes for a person.
+    """Return a number of bytes with its unit.
 
     >>> size(3_500_000)
     '3.5 MB'

@@ -1,4 +1,4 @@
-"""Display of a job of the service, by its events."""
+"""Progress display for jobs of a service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_progress(progress: object) -> None:
 
 @contextmanager
 def display_of(job_id: str, progress: bool | None) -> Generator[Callable[[Event], None]]:
-    """Give what takes a job's events, and displays them if `progress`, or if a person looks."""
+    """Yield a function that displays events, if `progress` is True or a person is watching."""
     check_progress(progress)
     if not (is_watched() if progress is None else progress):
         yield lambda _event: None

@@ -1,7 +1,7 @@
-"""Makes `dataset.halocline` known to xarray, and does not import xarray for that.
+"""Registers `dataset.halocline` with xarray, without importing xarray.
 
-Importing xarray takes longer than all that a client needs before it has data. Where it is imported
-later, the accessors are registered right after.
+Importing xarray takes longer than the rest of the client. If it is imported later, the accessors
+are registered right after.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _XARRAY = "xarray"
 
 
 def register_when_imported() -> None:
-    """Register the accessors now if xarray is there, and otherwise once it is imported."""
+    """Register the accessors now if xarray is imported, and otherwise once it is."""
     if hasattr(sys.modules.get(_XARRAY), "register_dataset_accessor"):
         register()
     elif not any(isinstance(each, _Waiting) for each in sys.meta_path):
@@ -41,7 +41,7 @@ def register() -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """Finds nothing but xarray, once, as others find it."""
+    """Finder of xarray only, which delegates to the other finders and removes itself."""
 
     def find_spec(
         self,
@@ -49,7 +49,7 @@ class _Waiting(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """Return where xarray is, with a loader that registers the accessors."""
+        """Return the spec of xarray, with a loader that registers the accessors."""
         if fullname != _XARRAY:
             return None
         if self in sys.meta_path:
@@ -61,20 +61,20 @@ class _Waiting(MetaPathFinder):
 
 
 class _Registering(Loader):
-    """Loads a module as another loader does, and registers the accessors."""
+    """Loader that delegates to another one, and then registers the accessors."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        """Give what else the other loader has, such as the files of the package."""
+        """Return another attribute of the wrapped loader, such as the files of the package."""
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Make the module as the other loader does."""
+        """Create the module with the wrapped loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, and register the accessors."""
+        """Execute the module, and register the accessors."""
         self._loader.exec_module(module)
         register()

@@ -24,7 +24,7 @@ _REASON = "a column program needs one pass"
 
 
 class ColumnArguments(ExecutionArguments, total=False):
-    """Names and types in an expression, and where it is computed.
+    """Names and types in an expression, and options of the computation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Docstrings and signatures of functions on datasets, from what they share."""
+"""Docstrings and signatures of functions on datasets, completed with shared paragraphs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ plans : PlanCache, optional
 
 
 def documented(kind: type, **others: str) -> Callable[[_Function], _Function]:
-    """Complete the docstring of a function, and show what its ``**given`` takes of a kind.
+    """Complete the docstring of a function, and show the arguments of its ``**given``.
 
-    Each line ``%(name)s`` stands for a paragraph that several functions share; `others` are more.
+    Each line ``%(name)s`` is replaced with a shared paragraph, or with one of `others`.
 
     >>> import inspect
     >>> @documented(ExecutionArguments)

@@ -38,17 +38,17 @@ __all__ = ["IndexArguments", "gather", "scatter"]
 
 
 class IndexArguments(ExecutionArguments, total=False):
-    """Rules for indices, and for places without an element.
+    """Rules for indices, and for elements that are not assigned.
 
     Parameters
     ----------
     out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
-        Rule for indices that name no element: an error that names the first, the nearest element,
-        periodic repetition, or no move.
+        Rule for indices out of range: an error, the nearest element, periodic repetition, or no
+        assignment.
     negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
         Whether -1 is out of range, or the last element as in Python.
     fill : number, optional
-        Value where nothing is moved; by default NaN, or 0 in types without NaN.
+        Value of elements that are not assigned; by default NaN, or 0 for types without NaN.
     plans : PlanCache, optional
         Keeps the analysis of indices, weights and meshes for later calls.
 
@@ -79,7 +79,7 @@ def gather(
     ----------
     %(dataset)s
     source : str
-        Variable to take elements of, of any type of fixed size.
+        Variable of the elements, of any type of fixed size.
     index : str
         Variable of indices, from 0. Its dimensions replace `dim`; dimensions that it shares with
         `source` are taken pairwise.
@@ -136,7 +136,7 @@ def scatter(
     ----------
     %(dataset)s
     source : str
-        Variable to take elements of, with all dimensions of the index.
+        Variable of the elements, with all dimensions of the index.
     index : str
         Variable of indices, from 0. The new dimension replaces its dimensions.
     dim : str
@@ -201,30 +201,30 @@ def _exchanged(
     source, index, name = variables
     _check_names(source, index, dim)
     opened = open_source(dataset)
-    found, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
+    array, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
     exchange = Exchange(
         direction=direction,
         source=chunked(opened, source),
         index=chunked(opened, index),
         names=(source, index, result_name(name)),
         dim=dim,
-        own=_dims(found),
-        layout=layout_of(found, where, dim),
-        dtype=native(found.dtype).str,
+        own=_dims(array),
+        layout=layout_of(array, where, dim),
+        dtype=native(array.dtype).str,
         policy=policy,
-        fill=_filling(native(found.dtype), fill),
-        attributes=found.attrs,
+        fill=_filling(native(array.dtype), fill),
+        attributes=array.attrs,
     )
     kept = None if plans is None else plans_of(plans)
-    job = IndexJob(opened, exchange, found, where, execution.block_sizes, execution.place, kept)
+    job = IndexJob(opened, exchange, array, where, execution.block_sizes, execution.place, kept)
     return run_index_job(job, execution)
 
 
-def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> ExchangeLayout:
+def _gathered(source: xr.DataArray, where: xr.DataArray, dim: str) -> ExchangeLayout:
     """Return the layout of a gather along `dim`, which the dimensions of the index replace."""
-    dims, named = _dims(found), _dims(where)
+    dims, named = _dims(source), _dims(where)
     if dim not in dims:
-        raise _no_dimension(dim, found.name, dims)
+        raise _no_dimension(dim, source.name, dims)
     shared = tuple(d for d in dims if d in named and d != dim)
     new = tuple(d for d in named if d not in shared)
     batch, _, values = _around(dims, (*shared, dim))
@@ -234,17 +234,17 @@ def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> ExchangeLay
         values=values,
         shared=shared,
         indexed=new,
-        sizes={**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new},
-        size=int(found.sizes[dim]),
+        sizes={**_sizes(where), **_sizes(source)} | {d: int(where.sizes[d]) for d in new},
+        size=int(source.sizes[dim]),
     )
 
 
-def _scattered(found: xr.DataArray, where: xr.DataArray, dim: str, *, size: int) -> ExchangeLayout:
+def _scattered(source: xr.DataArray, where: xr.DataArray, dim: str, *, size: int) -> ExchangeLayout:
     """Return the layout of a scatter into `dim`, which replaces the dimensions of the index."""
-    dims, named = _dims(found), _dims(where)
+    dims, named = _dims(source), _dims(where)
     for d in named:
         if d not in dims:
-            raise _no_dimension(d, found.name, dims)
+            raise _no_dimension(d, source.name, dims)
     batch, elements, values = _around(dims, tuple(d for d in dims if d in named))
     place = min((dims.index(d) for d in named), default=0)
     return ExchangeLayout(
@@ -253,7 +253,7 @@ def _scattered(found: xr.DataArray, where: xr.DataArray, dim: str, *, size: int)
         values=values,
         shared=(),
         indexed=elements,
-        sizes=_sizes(found),
+        sizes=_sizes(source),
         size=whole("size", size, 0),
     )
 
@@ -283,7 +283,7 @@ def _no_dimension(dim: str, name: object, dims: Sequence[str]) -> FieldError:
 def _around(
     dims: tuple[str, ...], elements: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the order of work, [batch, element, value]; values are behind the last element."""
+    """Return the order [batch, element, value] of dimensions; values follow the last element."""
     last = max((dims.index(d) for d in elements), default=-1)
     batch = tuple(d for d in dims[: last + 1] if d not in elements)
     return batch, elements, dims[last + 1 :]
@@ -294,7 +294,7 @@ def _replaced(rest: Sequence[str], place: int, new: Sequence[str]) -> tuple[str,
 
 
 def _filling(dtype: np.dtype[Any], fill: float | None) -> Any:
-    """Return what stands where nothing is moved."""
+    """Return the value of elements that are not assigned."""
     if fill is None:
         if dtype.kind in "mM":
             return np.array("NaT", dtype)

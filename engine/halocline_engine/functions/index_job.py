@@ -1,4 +1,4 @@
-"""A gather or scatter as a job: whole if it fits, otherwise in buckets."""
+"""Jobs of gathers and scatters: in one piece if they fit into memory, otherwise in buckets."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ from halocline_engine.kernels.indirect.problem import (
 
 __all__ = ["IndexJob", "run_index_job"]
 
-#: Bytes that an index takes while it is checked and analysed; an element that is named takes one.
+#: Memory per index during checks and analysis; each indexed element takes one byte besides.
 _BYTES_AN_INDEX = 48
-#: Indices that were made sure of before.
+#: Policy for indices that were checked before.
 _SURE = Policy(OutOfRange.MASK, duplicates=Duplicates.LAST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexJob:
-    """An exchange of the variable `found` by `where`, and how it is to be done."""
+    """An exchange of the elements of `source` by the indices `where`."""
 
     opened: Opened
     exchange: Exchange
-    found: xr.DataArray
+    source: xr.DataArray
     where: xr.DataArray
     chunks: Mapping[str, int]
     output: Path | None
@@ -74,18 +74,18 @@ class IndexJob:
 
 
 def run_index_job(job: IndexJob, execution: Execution) -> xr.Dataset:
-    """Do an exchange whole where it fits, else, or where it is asked for, in buckets."""
+    """Run an exchange in one piece if it fits; otherwise, or if `chunks` ask for it, in buckets."""
     exchange = job.exchange
     source, index, name = exchange.names
-    _check_movable(source, job.found.dtype)
-    check_combinable(exchange.policy.duplicates, native(job.found.dtype))
+    _check_movable(source, job.source.dtype)
+    check_combinable(exchange.policy.duplicates, native(job.source.dtype))
     _each_once(exchange.layout.dims, name)
     check_whole(job.where.dtype, index)
     check_storable(exchange.dtype, source, job.output)
     moved = names_moved(exchange, job.chunks)
     what = f"{exchange.direction.value} of '{source}' by '{index}'"
     with execution.pool() as (pool, chosen):
-        planning = isinstance(execution.cluster, Planning)  # of a stage, which exchanges nothing
+        planning = isinstance(execution.cluster, Planning)  # stages are never in buckets
         if planning or (not moved and fits_whole(exchange, pool, chosen, LocalPool().memory)):
             whole = change_job(_whole(job, what), pool, chosen)
             return execution.run(whole, pool, "there is one pass")
@@ -103,7 +103,7 @@ def run_index_job(job: IndexJob, execution: Execution) -> xr.Dataset:
 
 def _whole(job: IndexJob, what: str) -> Request:
     """Return the exchange as one change, with all indices resolved and analysed."""
-    exchange, found = job.exchange, job.found
+    exchange = job.exchange
     layout = exchange.layout
     sizes, (source, _, name) = layout.sizes, exchange.names
     places = _places(job)
@@ -128,7 +128,7 @@ def _whole(job: IndexJob, what: str) -> Request:
         made=made,
         dims=layout.dims,
         operation=Moving(plan, exchange.fill),
-        attributes=found.attrs,
+        attributes=job.source.attrs,
     )
     return Request(
         opened=job.opened,
@@ -142,10 +142,10 @@ def _whole(job: IndexJob, what: str) -> Request:
 
 
 def _planned(job: IndexJob, index: NDArray[Any], size: int, policy: Policy) -> IndexPlan:
-    """Return the plan of these indices, from the cache where there is one."""
+    """Return the plan of some indices, from the cache if there is one."""
     exchange = job.exchange
     layout = exchange.layout
-    element = math.prod(layout.sizes[d] for d in layout.values) * job.found.dtype.itemsize
+    element = math.prod(layout.sizes[d] for d in layout.values) * job.source.dtype.itemsize
     element, uses = max(1, element), math.prod(layout.sizes[d] for d in layout.batch)
 
     def make() -> IndexPlan:
@@ -160,24 +160,24 @@ def _planned(job: IndexJob, index: NDArray[Any], size: int, policy: Policy) -> I
 
 
 def _coordinates(job: IndexJob, plain: Index | None) -> dict[str, xr.DataArray]:
-    """Return the coordinates of a result, `plain` being the resolved indices of a gather.
+    """Return the coordinates of a result; `plain` are the resolved indices of a gather.
 
-    Where they are not given, they are read if there is something to take by them and they fit.
+    Without `plain`, indices are read if coordinates need them and if they fit into memory.
     """
-    exchange, found = job.exchange, job.found
+    exchange, source = job.exchange, job.source
     layout = exchange.layout
     if not exchange.gather:
-        return coordinates_within(found, [d for d in layout.dims if d != exchange.dim])
+        return coordinates_within(source, [d for d in layout.dims if d != exchange.dim])
     dim, size = exchange.dim, int(job.where.size)
-    along = any(dim in item.dims for item in coordinates_of(found).values())
+    along = any(dim in item.dims for item in coordinates_of(source).values())
     room = _BYTES_AN_INDEX * size <= LocalPool().memory
     if plain is None and along and not layout.shared and room:
         plain = resolve(_places(job), layout.size, exchange.policy, name=exchange.names[1])
-    return _gathered(found, job.where, dim, plain, layout.shared)
+    return _gather_coordinates(source, job.where, dim, plain, layout.shared)
 
 
 def _check_movable(name: str, dtype: np.dtype[Any]) -> None:
-    """Raise `FieldError` for values that are not equal numbers of bytes."""
+    """Raise `FieldError` for values of variable size."""
     if dtype.hasobject or dtype.kind == "T":
         raise FieldError(
             f"Variable '{name}' has values of type '{dtype}', which differ in size.",
@@ -195,7 +195,7 @@ def _each_once(dims: Sequence[str], name: str) -> None:
 
 
 def _places(job: IndexJob) -> NDArray[Any]:
-    """Return all indices in the order of the work."""
+    """Return all indices, in the order of shared and indexed dimensions."""
     exchange = job.exchange
     layout = exchange.layout
     taken = (*layout.shared, *layout.indexed)
@@ -214,20 +214,24 @@ def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:
     return np.where(whole == LEFT_OUT, LEFT_OUT, shifted).reshape(-1)
 
 
-def _gathered(
-    found: xr.DataArray, where: xr.DataArray, dim: str, plain: Index | None, shared: tuple[str, ...]
+def _gather_coordinates(
+    source: xr.DataArray,
+    where: xr.DataArray,
+    dim: str,
+    plain: Index | None,
+    shared: tuple[str, ...],
 ) -> dict[str, xr.DataArray]:
     """Return the coordinates of a gather.
 
-    These are the ones that do not have `dim`, those of the index, and those along `dim` at the
-    places that were taken, if all were and they are the same for all elements of an index.
+    These are the coordinates without `dim`, those of the index, and the gathered coordinates along
+    `dim` if no index is out of range and the dimensions of the index are not those of the source.
     """
-    kept = coordinates_within(found, [d for d in tuple(str(one) for one in found.dims) if d != dim])
+    kept = coordinates_within(source, [str(one) for one in source.dims if str(one) != dim])
     kept |= coordinates_within(where, tuple(str(one) for one in where.dims))
     if plain is None or shared or (plain == LEFT_OUT).any():
         return kept
     taken = xr.Variable(where.dims, plain.reshape(where.shape))
-    for name, item in coordinates_of(found).items():
+    for name, item in coordinates_of(source).items():
         if dim in item.dims and (name not in kept or name == dim):
             kept[name] = cast("Any", item).reset_coords(drop=True).isel({dim: taken})
     return kept

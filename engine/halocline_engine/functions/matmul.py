@@ -25,7 +25,7 @@ from halocline_engine.signatures import complete
 
 __all__ = ["matmul"]
 
-#: Encodings that change values on their way out of a store.
+#: Encodings that change stored values when they are decoded.
 _CODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned")
 
 
@@ -86,18 +86,18 @@ def matmul(
     text("dim", dim, "the name of a dimension")
     name = result_name(name)
     opened = open_source(dataset)
-    found = (named_variable(opened.dataset, left), named_variable(opened.dataset, right))
-    product = _product(found, dim)
-    dtype = np.result_type(*(_type(one) for one in found)).name
+    operands = (named_variable(opened.dataset, left), named_variable(opened.dataset, right))
+    product = _product(operands, dim)
+    dtype = np.result_type(*(_type(one) for one in operands)).name
     what = f"product of '{left}' and '{right}' over '{dim}'"
-    coordinates = coordinates_within(found[0], product.dims)
-    coordinates |= coordinates_within(found[1], product.dims)
+    coordinates = coordinates_within(operands[0], product.dims)
+    coordinates |= coordinates_within(operands[1], product.dims)
     frame = xr.Dataset(coords=coordinates)
     request = ProductRequest(
         opened=opened,
         product=product,
-        left=_operand(found[0], product, (product.rows, (dim,)), dtype),
-        right=_operand(found[1], product, ((dim,), product.columns), dtype),
+        left=_operand(operands[0], product, (product.rows, (dim,)), dtype),
+        right=_operand(operands[1], product, ((dim,), product.columns), dtype),
         name=name,
         frame=with_history(frame, opened.dataset, what),
         chunks=execution.block_sizes,
@@ -111,7 +111,7 @@ def matmul(
 
 
 def _check_threads(options: Options) -> None:
-    """Raise `ArgumentError` where blocks are counted that a product does not have."""
+    """Raise `ArgumentError` if `threads` is given, as a product has no concurrent blocks."""
     if options.threads is not None:
         raise ArgumentError(
             f"Option 'threads' is how many blocks this process has at hand, got {options.threads},"
@@ -120,17 +120,17 @@ def _check_threads(options: Options) -> None:
         )
 
 
-def _product(found: tuple[xr.DataArray, xr.DataArray], dim: str) -> Product:
-    """Return which dimension is which; raises `FieldError` where `dim` is not in both."""
-    first, second = (tuple(str(one) for one in array.dims) for array in found)
-    for array, dims in zip(found, (first, second), strict=True):
+def _product(operands: tuple[xr.DataArray, xr.DataArray], dim: str) -> Product:
+    """Return the roles of the dimensions; raises `FieldError` if one operand lacks `dim`."""
+    first, second = (tuple(str(one) for one in array.dims) for array in operands)
+    for array, dims in zip(operands, (first, second), strict=True):
         if dim not in dims:
             has = ", ".join(f"'{one}'" for one in dims) or "none"
             raise FieldError(
                 f"Variable '{array.name}' has no dimension '{dim}' to sum over; it has {has}.",
                 hint="Both variables must have it.",
             )
-    sizes = {str(d): int(n) for array in found for d, n in array.sizes.items()}
+    sizes = {str(d): int(n) for array in operands for d, n in array.sizes.items()}
     return Product(
         batch=tuple(d for d in first if d in second and d != dim),
         rows=tuple(d for d in first if d not in second),
@@ -157,7 +157,7 @@ def _operand(
     matrix: tuple[tuple[str, ...], tuple[str, ...]],
     dtype: str,
 ) -> Operand:
-    """Return an operand whose tiles lie as it does, if that is a matrix or one that is turned."""
+    """Return an operand, with tiles in its own order if that is a matrix or its transpose."""
     own = tuple(str(dim) for dim in array.dims)
     straight = (*product.batch, *matrix[0], *matrix[1])
     turned = (*product.batch, *matrix[1], *matrix[0])

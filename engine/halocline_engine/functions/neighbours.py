@@ -60,19 +60,19 @@ from halocline_engine.signatures import complete
 __all__ = ["neighbours"]
 
 _TYPES = ("float32", "float64")
-#: Where results lie that do not lie where values do.
+#: Location of results that differs from that of the values.
 _RESULT: Mapping[Operator, Location] = {
     Operator.NORMAL_GRADIENT: Location.EDGE,
     Operator.NORMAL_DIVERGENCE: Location.FACE,
     Operator.NORMAL_CURL: Location.NODE,
 }
-#: Metres, of the sphere of the World Meteorological Organization's GRIB.
+#: Radius in metres of the sphere in GRIB, the format of the World Meteorological Organization.
 _EARTH = 6_371_229.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Matrices:
-    """Matrices, by the suffix that the name of a variable gets in the result."""
+    """Matrices by the suffix of the result's name."""
 
     by_suffix: Mapping[str, Multiplying]
 
@@ -108,7 +108,7 @@ def neighbours(
         eastward and northward components that `variables` names), or on MPAS meshes for vectors by
         their components normal to edges 'normal_gradient', 'normal_divergence' and 'normal_curl'.
     variables : sequence of str, optional
-        Variables to take, float32 or float64; by default all on the mesh.
+        Variables of the operator, float32 or float64; by default all on the mesh.
     location : {'face', 'node', 'edge'}, optional
         Location of the values, by default 'face'; 'edge' is for MPAS meshes.
     dim : str, optional
@@ -175,8 +175,8 @@ def neighbours(
     points = kept.get(key, lambda: _points(known, where))
     chosen = _chosen(opened, _Home(known, points, where, dim), variables)
     name = content_key("operator", key, operator.value, size)
-    found = kept.get(name, lambda: _Matrices(_matrices(operator, known, points, size)))
-    matrices = found.by_suffix
+    cached = kept.get(name, lambda: _Matrices(_matrices(operator, known, points, size)))
+    matrices = cached.by_suffix
     made = _made(operator, known)
     lies = _RESULT.get(operator, where)
     if operator is Operator.DIVERGENCE:
@@ -229,7 +229,7 @@ def _points(known: Mesh, where: Location) -> Points:
 
 
 def _made(operator: Operator, known: Mesh) -> str:
-    """Return the dimension of results that lie elsewhere than values, or ''."""
+    """Return the dimension of results at another location than the values, or ''."""
     dims = {
         Location.EDGE: known.edge_dim,
         Location.FACE: known.face_dim,
@@ -271,7 +271,7 @@ def _matrices(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Home:
-    """The points of a mesh that values lie on; `dim` is their dimension, if the caller names it."""
+    """The points of a mesh at the location of values; `dim` is their dimension if given."""
 
     known: Mesh
     points: Points
@@ -280,7 +280,7 @@ class _Home:
 
 
 def _fields(opened: Opened, variables: Sequence[str] | None) -> list[xr.DataArray]:
-    """Return the variables that may lie on the mesh, by which its topology is told."""
+    """Return the variables that may be on the mesh, to choose its topology."""
     dataset = opened.dataset
     named = [name for name in variables or () if name in dataset.data_vars]
     arrays = [dataset[name] for name in named or map(str, dataset.data_vars)]
@@ -290,7 +290,7 @@ def _fields(opened: Opened, variables: Sequence[str] | None) -> list[xr.DataArra
 def _chosen(opened: Opened, home: _Home, variables: Sequence[str] | None) -> dict[str, str]:
     """Return the variables, each with its dimension on the mesh."""
     names = [str(name) for name in opened.dataset.data_vars]
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     count = len(home.points.xyz)
     for name in names if variables is None else variables:
         if name not in names:
@@ -301,7 +301,7 @@ def _chosen(opened: Opened, home: _Home, variables: Sequence[str] | None) -> dic
         along = _along(array, home)
         elsewhere = _elsewhere(array, home) if along != home.points.dim else ""
         if along is not None and array.dtype.name in _TYPES and not elsewhere:
-            found[name] = along
+            chosen[name] = along
         elif variables is not None:
             raise FieldError(
                 f"Variable '{name}' does not lie on the mesh: expected float32 or float64 with one"
@@ -311,14 +311,14 @@ def _chosen(opened: Opened, home: _Home, variables: Sequence[str] | None) -> dic
                     array, "Name the dimension with dim=, or the location of the values."
                 ),
             )
-    if not found:
+    if not chosen:
         raise FieldError(
             f"The dataset has no variable of type float32 or float64 on the {count} points of the"
             " mesh.",
             hint=hint_of_packed(opened.dataset.data_vars.values())
             or "Values on nodes need location='node'.",
         )
-    return found
+    return chosen
 
 
 def _along(array: xr.DataArray, home: _Home) -> str | None:
@@ -331,7 +331,7 @@ def _along(array: xr.DataArray, home: _Home) -> str | None:
 
 
 def _elsewhere(array: xr.DataArray, home: _Home) -> str:
-    """Return what attributes of UGRID say against a dimension that has the size only, or ''."""
+    """Return the contradicting mesh or location in UGRID attributes of an array, or ''."""
     mesh, location = (text_of(array.attrs, name) for name in ("mesh", "location"))
     if mesh in home.known.others:
         return f" on the mesh '{mesh}'"
@@ -362,7 +362,7 @@ def _change(
     lies: Location,
     made: str = "",
 ) -> Change:
-    """Return the result of a variable: its location, and its dimension `made` if that is new."""
+    """Return the output variable; `made` is its dimension if it changes."""
     own = tuple(str(dim) for dim in array.dims)
     kept = {key: array.attrs[key] for key in ("mesh", "location") if key in array.attrs}
     kept |= {"location": lies.value} if "location" in kept else {}
@@ -382,9 +382,9 @@ def _change(
 
 
 def _coordinates(opened: Opened, changes: Sequence[Change]) -> dict[str, xr.DataArray]:
-    found: dict[str, xr.DataArray] = {}
+    coordinates: dict[str, xr.DataArray] = {}
     for change in changes:
         array = opened.dataset[change.variables[0]]
         dims = change.dims if change.made == change.taken else change.batch
-        found |= coordinates_within(array, dims)
-    return found
+        coordinates |= coordinates_within(array, dims)
+    return coordinates

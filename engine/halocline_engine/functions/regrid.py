@@ -67,8 +67,8 @@ def regrid(
     variables : sequence of str, optional
         Variables to regrid, float32 or float64; by default all on the source grid.
     skipna : bool, default: True
-        Whether NaN in the source is skipped: the other cells take over its weight. Otherwise every
-        target cell that uses one is NaN.
+        Whether to skip NaN in the source: the other cells take over its weight. Otherwise target
+        cells with NaN among their source cells are NaN.
     na_thres : float, default: 1.0
         With `skipna`, the share of the weight that may be missing, from 0 to 1: a target cell with
         more is NaN.
@@ -167,7 +167,7 @@ def _chosen(
 ) -> dict[str, tuple[str, ...]]:
     """Return the variables to regrid, each with its dimensions on the source grid."""
     names = [str(name) for name in dataset.data_vars]
-    found: dict[str, tuple[str, ...]] = {}
+    chosen: dict[str, tuple[str, ...]] = {}
     for name in names if variables is None else variables:
         if name not in names:
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
@@ -177,7 +177,7 @@ def _chosen(
         lying = _on_grid(array, weights, dims)
         fits = lying is not None and array.dtype.name in _TYPES
         if lying is not None and fits:
-            found[name] = lying
+            chosen[name] = lying
         elif variables is not None:
             raise FieldError(
                 f"Variable '{name}' cannot be regridded: expected float32 or float64 on a grid of"
@@ -185,7 +185,7 @@ def _chosen(
                 f" {dict(array.sizes)}.",
                 hint=hint_of_conversion(array, "Name the dimensions of the grid with dims=."),
             )
-    if not found:
+    if not chosen:
         raise FieldError(
             "The dataset has no variable of type float32 or float64 on a grid of"
             f" {_by(weights.source.shape)} cells, for which the weights were made; its dimensions"
@@ -194,15 +194,15 @@ def _chosen(
             or "Make weights for the grid of the dataset, whose sizes stand in 'src_grid_dims', the"
             " fastest one first; or name its dimensions with dims=.",
         )
-    return found
+    return chosen
 
 
 def _on_grid(
     array: xr.DataArray, weights: Weights, dims: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """Return the dimensions of a variable that are those of the source grid, in its order.
+    """Return the dimensions of a variable on the source grid, in the order of the grid.
 
-    Raises `FieldError` where several could be.
+    Raises `FieldError` if they are ambiguous.
     """
     if dims is not None:
         return _as_named(array, weights, tuple(dims))
@@ -234,7 +234,7 @@ def _fitting(array: xr.DataArray, shape: tuple[int, ...]) -> tuple[str, ...] | N
 def _as_named(
     array: xr.DataArray, weights: Weights, dims: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the dimensions that the caller names, where a variable has them and they fit."""
+    """Return the given dimensions if a variable has them and their sizes fit, otherwise None."""
     if not {*dims} <= {str(dim) for dim in array.dims}:
         return None
     sizes = _sizes_of(array, dims)
@@ -251,9 +251,9 @@ def _matrices(
     known: Weights,
     plans: PlanCache,
 ) -> dict[str, Sparse]:
-    """Return the matrix for the order of each variable's cells.
+    """Return the matrix of each variable, in the order of its cells.
 
-    Raises `FieldError` where a variable has other cells than the weights.
+    Raises `FieldError` if the cells of a variable differ from those of the weights.
     """
     used = known.used()
     by_centres: dict[tuple[object, ...], Sparse] = {}
@@ -294,7 +294,7 @@ def _change(
     named: tuple[str, ...],
     operation: Multiplying,
 ) -> Change:
-    """Return what becomes of a variable; the target's dimensions stand where the first one was."""
+    """Return the output variable; the target's dimensions replace the source's first one."""
     own = tuple(str(dim) for dim in array.dims)
     rest = tuple(dim for dim in own if dim not in lying)
     place = min(own.index(dim) for dim in lying)
@@ -323,7 +323,7 @@ def _change(
 def _sizes(
     dataset: xr.Dataset, changes: Sequence[Change], made: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the sizes of all dimensions of the results, of which those `made` are new."""
+    """Return the sizes of all dimensions of the results; those in `made` are new."""
     sizes = dict(made)
     for change in changes:
         for dim in change.batch:
@@ -338,7 +338,7 @@ def _sizes(
 
 
 def _centres(weights: Weights, named: tuple[str, ...]) -> dict[str, xr.DataArray]:
-    """Return latitude and longitude: along a dimension each where the grid is rectilinear."""
+    """Return latitude and longitude, one-dimensional for a rectilinear grid."""
     centres = weights.target
     if centres.latitude is None or centres.longitude is None:
         return {}

@@ -51,7 +51,7 @@ from halocline_engine.version import halocline_version
 
 __all__ = ["STAGES", "sequence"]
 
-#: What a stage may be, by the names that processes of the service have.
+#: Functions of stages, by the names of processes of the service.
 STAGES: Mapping[str, Callable[..., Any]] = {
     "stencil": run,
     "column": column,
@@ -186,14 +186,14 @@ def sequence(
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A stage, checked as far as it can be without data; its number as people count."""
+    """A stage with valid arguments, as far as can be checked without data; numbered from 1."""
 
     number: str
     kind: str
     arguments: Mapping[str, Any]
 
     def on(self, pool: Pool, target: str, execution: Execution) -> StageOf:
-        """Return what makes its job for a dataset."""
+        """Return a function that makes the job of the stage for a dataset."""
         told: list[Event] = []
 
         def tell(event: Event) -> None:
@@ -341,7 +341,7 @@ def _named_before(parts: Iterable[_Stage | _Repeat]) -> list[Mapping[str, Any]]:
 
 
 def _without_reading(stage: _Stage) -> Mapping[str, Any]:
-    """Return the arguments of a stage, with those that say how its text is read beside it."""
+    """Return the arguments of a stage, with the options for reading its program."""
     program = stage.arguments.get("program")
     if not isinstance(program, Uncompiled):
         return stage.arguments
@@ -352,5 +352,5 @@ def _without_reading(stage: _Stage) -> Mapping[str, Any]:
 
 
 def _identity(opened: Opened) -> object:
-    """Return what tells datasets apart, as far as that can be known."""
+    """Return the identity of a dataset, for comparison with earlier runs."""
     return opened.dataset if isinstance(opened.source, InMemory) else opened.identity

@@ -40,7 +40,7 @@ _PASSES = "the rows are spread over blocks, whose ends are solved for in between
 
 
 class BandedArguments(ExecutionArguments, total=False):
-    """Right-hand sides of banded systems, and how they are solved.
+    """Right-hand sides of banded systems, and options of the solution.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def solve(
     name: str = "solution",
     **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
-    """Solve tridiagonal systems whose matrices `factor` has factored.
+    """Solve tridiagonal systems with the factored matrices of `factor`.
 
     Parameters
     ----------
@@ -403,5 +403,5 @@ def _systems(
 
 
 def _mode(execution: Execution) -> str:
-    """Return the mode: a stage of a sequence goes through memory as all of them do."""
+    """Return the mode, which for a stage of a sequence is always 'streamed'."""
     return "streamed" if isinstance(execution.cluster, Planning) else execution.mode

@@ -1,4 +1,4 @@
-"""Stencil programs on arrays, called as GT4Py's are."""
+"""Stencil programs on arrays, with the calling convention of GT4Py."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -45,7 +45,7 @@ from halocline_engine.signatures import (
 
 __all__ = ["ReadingArguments", "Stencil", "stencil"]
 
-#: An hour.
+#: Maximum seconds of tuning.
 _LONGEST = 3600.0
 
 
@@ -336,9 +336,9 @@ class Stencil:
             raise ArgumentError(
                 f"The target '{self.target}' is not tuned.", hint="Only 'cuda' is; leave it out."
             )
-        found = executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
+        tuning = executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
         self._known.forget()
-        return found
+        return tuning
 
     @property
     def name(self) -> str:
@@ -442,11 +442,11 @@ class Stencil:
         return type(self), (self.compiled,)
 
     def _tilings(self) -> tuple[str, ...]:
-        """Return how kernels were cut in calls so far, or will be."""
+        """Return descriptions of the tiles of kernels, in calls so far or as planned."""
         loaded = (one for one in self._variants if isinstance(one, Tunable))
-        found = tuple(line for one in loaded for line in one.tilings())
+        tilings = tuple(line for one in loaded for line in one.tilings())
         artifact = self.compiled.artifact
-        return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
+        return tilings or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
 
     def _checked(
         self,
@@ -455,7 +455,7 @@ class Stencil:
         origin: Origin | None,
         domain: Sequence[int] | None,
     ) -> Call:
-        """Return a call whose arguments passed all checks; raises what `bind` raises."""
+        """Return a call after all checks; raises the errors of `bind`."""
         target = self.compiled.target
         return bind(self._signature, target, args, kwargs, origin=origin, domain=domain)
 

@@ -1,4 +1,4 @@
-"""Reasons for which the engine cannot be imported: a package is missing, or does not import."""
+"""Errors for packages that the engine needs and that are missing or cannot be imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["for_engine"]
 
 @contextmanager
 def for_engine(name: str) -> Generator[None]:
-    """Say which package a name of the engine lacks, or which one does not import and why.
+    """Raise an error with the name of a package that is missing or cannot be imported.
 
     >>> with for_engine("halocline.run"):
     ...     import numby

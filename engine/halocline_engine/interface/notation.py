@@ -11,19 +11,19 @@ __all__ = ["Placeholder", "Value", "end_of_value", "value_of"]
 _SCALAR = re.compile(r"'[^']*'|-?\d[\w.+-]*\b|True|False|None")
 _CLOSING = {"{": "}", "[": "]"}
 
-#: What an argument is: as Python has it, with placeholders inside.
+#: Value of an argument: a Python object, possibly with placeholders inside.
 Value: TypeAlias = Any
 
 
 class Placeholder:
-    """A value that the reader is to choose."""
+    """A value that the reader chooses."""
 
     def __init__(self, name: str = "...") -> None:
         self.name = name
 
 
 def end_of_value(text: str, start: int) -> int:
-    """Return where a value ends that begins at a place; nothing may stand there."""
+    """Return the end of the value that begins at a position, or `start` if there is none."""
     opening = text[start : start + 1]
     if opening not in _CLOSING:
         scalar = _SCALAR.match(text, start)
@@ -37,7 +37,7 @@ def end_of_value(text: str, start: int) -> int:
 
 
 def value_of(text: str) -> Value:
-    """Return what a text in Python's notation means; raises SyntaxError or ValueError."""
+    """Return the value of a text in Python's notation; raises SyntaxError or ValueError."""
     if not text:
         return Placeholder()
     if text == "{...}":

@@ -1,8 +1,8 @@
-"""Names that arguments had before the first release, and those that they have now.
+"""Old names of arguments, from before the first release, and their new names.
 
-Functions refuse the old ones and say what replaced them. Jobs that are stored, requests and job
-files that have them are translated where they are read. Workspaces are found by the old ones, so
-that a job resumes from passes that were finished before.
+Functions refuse old names and suggest the new ones. Stored jobs, requests and job files with old
+names are translated when they are read. Workspaces are identified by old names, so that jobs resume
+from passes that were finished before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 __all__ = ["RENAMED", "complement", "with_new_names", "with_old_names"]
 
-#: New names by old ones, by function; those of a process are those of its function.
+#: New names by old ones, by function; a process has the names of its function.
 RENAMED: Mapping[str, Mapping[str, str]] = {
     "stencil": {"name": "stencil_name", "every": "snapshot_every"},
     "sequence": {"every": "snapshot_every"},
@@ -31,7 +31,7 @@ _SKIPS = {"renormalise": True, "propagate": False}
 
 
 def complement(share: Any) -> Any:
-    """Return 1 minus a share, as it is written in decimals; what is no number stays.
+    """Return 1 minus a share in decimal arithmetic; other values are returned unchanged.
 
     >>> complement(0.7), 1 - 0.7, complement(0.3)
     (0.3, 0.30000000000000004, 0.7)
@@ -44,7 +44,7 @@ def complement(share: Any) -> Any:
         return share
 
 
-#: What becomes of the values of arguments whose meaning changed with the name; others stay.
+#: Conversion of values of arguments whose meaning changed with the name.
 _VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("regrid", "missing"): lambda rule: _SKIPS.get(rule, rule) if isinstance(rule, str) else rule,
     ("regrid", "least"): complement,
@@ -56,9 +56,9 @@ _OLD_VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
 
 
 def with_new_names(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs of a process, also those of stages, by the names that they have now.
+    """Return the inputs of a process, including those of stages, with new names.
 
-    An old name stays where the new one is there too, as only one of them can be meant.
+    An old name is kept if the new one is given too, so that the conflict is reported.
 
     >>> with_new_names("regrid", {"missing": "propagate", "least": 0.25})
     {'skipna': False, 'na_thres': 0.75}
@@ -69,7 +69,7 @@ def with_new_names(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_old_names(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs by the names before, by which workspaces are found.
+    """Return inputs with old names, which identify workspaces.
 
     >>> with_old_names("stencil", {"stencil_name": "f", "until": {"check_every": 2}})
     {'name': 'f', 'until': {'every': 2}}
@@ -109,7 +109,7 @@ def _inside(
     names: Mapping[str, Mapping[str, str]],
     values: Mapping[tuple[str, str], Callable[[Any], Any]],
 ) -> Any:
-    """Return the value of an input, translated where it has inputs itself."""
+    """Return the value of an input, with translated names if it contains inputs."""
 
     def again(kind: str, inner: Any) -> Any:
         if not isinstance(inner, Mapping):

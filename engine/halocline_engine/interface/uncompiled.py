@@ -1,4 +1,4 @@
-"""Programs with how their texts are read, for who knows the target and compiles them."""
+"""Programs with options for reading their text, before they are compiled for a target."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 __all__ = ["READING", "Uncompiled", "with_reading"]
 
-#: Arguments of `stencil` that say how a text is read, and that jobs of a service have too.
+#: Options of `stencil` for reading a text, which are also inputs of jobs of a service.
 READING = ("literal_precision", "arithmetic")
 
 
 @dataclass(frozen=True, slots=True)
 class Uncompiled:
-    """A program that is compiled for the target of the workers that run it."""
+    """A program to be compiled for the target of its workers."""
 
     program: Any
     literal_precision: int | Mapping[str, int] = 64

@@ -1,4 +1,4 @@
-"""Folders that several attempts at a job share."""
+"""Folders shared by several attempts at a job."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Workspace", "attempt_of"]
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A folder for finished passes; `attempt` keeps the files of several runs apart."""
+    """A folder for finished passes; `attempt` separates the files of several runs."""
 
     path: str
     attempt: int = 0
 
     def __fspath__(self) -> str:
-        """Return the path, as any path does."""
+        """Return the path."""
         return self.path
 
 

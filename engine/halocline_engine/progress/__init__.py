@@ -1,1 +1,1 @@
-"""Progress of a job on a screen, made of its events; the library and the client share it."""
+"""Progress display of a job from its events, shared by the library and the client."""

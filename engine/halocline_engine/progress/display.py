@@ -1,7 +1,7 @@
-"""Display of a job's progress: a bar in a terminal, or HTML that is updated in a notebook.
+"""Progress display: a bar in a terminal, or HTML that is updated in a notebook.
 
-A thread draws a few times a second, so that time passes on the screen although no event comes, and
-drawing costs the job nothing.
+A thread draws a few times a second: the time advances between events, and drawing does not delay
+the job.
 """
 
 from __future__ import annotations
@@ -25,60 +25,60 @@ _DRAWN_SECONDS = 0.2
 
 
 class Screen(Protocol):
-    """A place where one bar is drawn again and again."""
+    """Output device of one progress bar."""
 
     def draw(self, share: float, seconds: float, text: str) -> None:
-        """Draw the share that is done, the seconds since the start, and a line of text."""
+        """Draw the share done, the seconds since the start, and a line of text."""
         ...
 
     def close(self) -> None:
-        """Leave what was drawn last."""
+        """Keep the last drawing on the screen."""
         ...
 
 
 def is_watched() -> bool:
-    """Return whether a person looks here: at a terminal or a notebook, and at the main thread.
+    """Return whether the main thread runs in a terminal or a notebook.
 
-    Processes that `multiprocessing` started, such as the workers of Dask, write to the terminal of
-    another process.
+    Child processes of `multiprocessing`, such as the workers of Dask, share the terminal of their
+    parent and display nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         return False
     if multiprocessing.parent_process() is not None:
         return False
-    with suppress(AttributeError, ValueError):  # there is no stream, or it is closed
+    with suppress(AttributeError, ValueError):  # no stream, or a closed one
         return _notebook() is not None or sys.stderr.isatty()
     return False
 
 
 class Display:
-    """Progress of one job: events and awaited things change it, and a screen shows it."""
+    """Progress of one job, updated by events and drawn on a screen."""
 
     def __init__(self, screen: Screen, now: Callable[[], float] = time.monotonic) -> None:
         self._screen = screen
         self._now = now
         self._began = now()
-        self._ahead = 0.0  # of the clock of events
+        self._ahead = 0.0  # offset of the clock of events
         self._view = View()
 
     def show(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Take an event; its member 'at', if there is one, is when it happened."""
+        """Update the progress with an event; its member 'at', if any, is the time."""
         if isinstance(at := data.get("at"), str):
             with suppress(ValueError):
                 self._ahead = datetime.fromisoformat(at).timestamp() - self._now()
         self._view = advance(self._view, kind, data, self._now() + self._ahead)
 
     def wait_for(self, what: str) -> None:
-        """Take what is awaited from now on, until there is progress."""
+        """Set the text about the awaited event, shown until there is progress."""
         self._view = replace(self._view, awaited=what)
 
     def draw(self) -> None:
-        """Draw the state as it is now."""
+        """Draw the current state."""
         now, view = self._now(), self._view
         self._screen.draw(view.share, now - self._began, view.text(now + self._ahead))
 
     def close(self) -> None:
-        """Draw the last state, and leave it."""
+        """Draw the last state, and keep it on the screen."""
         self.draw()
         self._screen.close()
 
@@ -95,7 +95,7 @@ def displayed(
     def keep_drawing() -> None:
         nonlocal has_drawn
         wait = delay
-        with suppress(OSError, ValueError):  # the terminal has gone
+        with suppress(OSError, ValueError):  # the terminal is closed
             while not ended.wait(wait):
                 has_drawn, wait = True, _DRAWN_SECONDS
                 display.draw()
@@ -119,9 +119,9 @@ def _screen(title: str) -> Screen:
 
 
 def _notebook() -> Callable[[str, str], Any] | None:
-    """Return what shows HTML, or text where no HTML is shown; None outside of notebooks.
+    """Return a function that displays HTML, or text, and returns an updater of both.
 
-    It returns a function to update both.
+    None outside of notebooks.
     """
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
@@ -142,7 +142,7 @@ def _notebook() -> Callable[[str, str], Any] | None:
 
 
 class NotebookScreen:
-    """A bar of plain HTML, which is replaced while the job runs; it needs no widgets."""
+    """A bar of plain HTML, updated while the job runs, without widgets."""
 
     def __init__(self, title: str, display: Callable[[str, str], Any]) -> None:
         self._title = title
@@ -150,7 +150,7 @@ class NotebookScreen:
         self._update: Callable[[str, str], None] | None = None
 
     def draw(self, share: float, seconds: float, text: str) -> None:
-        """Show the bar, or replace it."""
+        """Display or update the bar."""
         minutes, rest = divmod(int(seconds), 60)
         told = f"{100 * share:.0f} % · {minutes}:{rest:02} · {text}"
         drawn = (
@@ -164,20 +164,20 @@ class NotebookScreen:
             self._update(drawn, plain)
 
     def close(self) -> None:
-        """Leave it."""
+        """Keep the bar."""
 
 
 class TerminalScreen:
-    """A line of the terminal; where errors go elsewhere, the last state only."""
+    """A line of the terminal, or only the last state if standard error is redirected."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._progress: Any = None
 
     def draw(self, share: float, seconds: float, text: str) -> None:
-        """Draw the line anew."""
+        """Redraw the line."""
         if self._progress is None:
-            self._progress = self._started()
+            self._progress = self._start()
         elapsed = f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}:{int(seconds) % 60:02}"
         (task,) = self._progress.task_ids
         self._progress.update(task, completed=share, elapsed=elapsed, text=text)
@@ -188,7 +188,7 @@ class TerminalScreen:
         if self._progress is not None:
             self._progress.stop()
 
-    def _started(self) -> Any:
+    def _start(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 

@@ -1,4 +1,4 @@
-"""State of a job as its events describe it: share done, rate, time left and what is awaited."""
+"""State of a job derived from its events: share done, rate, time left and awaited event."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 __all__ = ["View", "advance", "duration"]
 
-#: Seconds of progress from which rate and time left follow.
+#: Seconds of recent progress that determine rate and time left.
 _RECENT = 30.0
-#: Blocks that end within such a time were computed at the same time: together they are one point.
+#: Blocks that end within so many seconds were computed together and count as one point.
 _TOGETHER = 0.25
 
 
 @dataclass(frozen=True)
 class View:
-    """State of a job. `points` are times, in seconds, and the shares that were done then."""
+    """State of a job; `points` are pairs of a time in seconds and the share done at that time."""
 
     share: float = 0.0
     target: str = ""
@@ -32,7 +32,7 @@ class View:
     points: tuple[tuple[float, float], ...] = ()
 
     def text(self, now: float) -> str:
-        """Return one line at a time `now`: place, rate, time left, and what is awaited.
+        """Return a line of text for the time `now`: position, rate, time left, awaited event.
 
         >>> view = View(target="cpu", passes=9, pass_index=2, blocks_done=1, blocks=4, awaited="")
         >>> View(**{**vars(view), "steps": 40, "steps_done": 10}).text(0.0)
@@ -51,7 +51,7 @@ class View:
 
     @property
     def rate(self) -> str:
-        """Steps per second, or blocks where there is one step; empty where it is unknown."""
+        """Steps per second, or blocks per second for one step; empty if unknown."""
         unit, total = ("step", self.steps) if self.steps > 1 else ("block", self._all_blocks)
         rate = total * self._speed
         if total < 2 or rate == 0:
@@ -59,7 +59,7 @@ class View:
         return f"{_digits(rate)} {unit}s/s" if rate >= 0.1 else f"{_digits(1 / rate)} s/{unit}"
 
     def seconds_left(self, now: float) -> float | None:
-        """Return the seconds that the job still takes at its rate; None where it is unknown."""
+        """Return the estimated seconds until the end; None if unknown."""
         if self._speed == 0 or self.share >= 1.0:
             return None
         reached, share = self.points[-1]
@@ -71,7 +71,7 @@ class View:
 
     @property
     def _speed(self) -> float:
-        """Share of the job per second, by the latest progress; 0 where it is unknown."""
+        """Share of the job per second, from the recent progress; 0 if unknown."""
         if len(self.points) < 2:
             return 0.0
         (began, before), (reached, share) = self.points[0], self.points[-1]
@@ -79,7 +79,7 @@ class View:
 
 
 def advance(view: View, kind: str, data: Mapping[str, Any], now: float) -> View:
-    """Return the view after an event of a kind, with its members, at a time `now` in seconds.
+    """Return the view after an event of a kind with members `data`, at the time `now` in seconds.
 
     Events of unknown kinds only move the share.
     """
@@ -89,7 +89,7 @@ def advance(view: View, kind: str, data: Mapping[str, Any], now: float) -> View:
     match kind:
         case "planned":
             resident = data.get("mode") == "resident"
-            # Blocks that stay in memory make the same steps at the same time.
+            # Resident blocks make the same steps at the same time.
             blocks = 0 if resident else int(data.get("blocks", 1))
             awaited = f"compiling, first {'steps' if resident else 'block'}"
             view = replace(view, blocks=blocks, blocks_done=0, awaited=awaited)
@@ -102,7 +102,7 @@ def advance(view: View, kind: str, data: Mapping[str, Any], now: float) -> View:
         case "pass-finished":
             return _with(view, data, "passes", "pass_index", "steps_done")
         case "finished":
-            # Of blocks that finish within a moment the service reports only some.
+            # The service reports only some of the blocks that finish at the same time.
             ended = {"steps_done": view.steps, "pass_index": view.passes}
             return replace(view, share=1.0, awaited="", blocks_done=view.blocks, **ended)
         case _:
@@ -110,14 +110,14 @@ def advance(view: View, kind: str, data: Mapping[str, Any], now: float) -> View:
 
 
 def _await(view: View, kind: str, data: Mapping[str, Any]) -> View:
-    """Return the view after an event that may say what the job waits for."""
+    """Return the view after an event that may report the reason for waiting."""
     status, message = data.get("status"), data.get("message") or data.get("status")
     is_awaited = kind == "worker-stalled" or status == "accepted" or not view.target
     return replace(view, awaited=str(message)) if message and is_awaited else view
 
 
 def _reach(view: View, share: float, now: float) -> View:
-    """Return the view after a share is done."""
+    """Return the view after a share of the job is done."""
     if share <= view.share:
         return view
     points = view.points
@@ -130,7 +130,7 @@ def _reach(view: View, share: float, now: float) -> View:
 
 
 def _with(view: View, data: Mapping[str, Any], *names: str) -> View:
-    """Return the view with those of the members that an event has."""
+    """Return the view with members of an event, as far as it has them."""
     return replace(view, **{name: data[name] for name in names if name in data})
 
 
@@ -144,7 +144,7 @@ def _digits(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words, as the page of the service has it.
+    """Return a duration in words, as on the page of the service.
 
     >>> duration(0.2), duration(102.0), duration(7500.0)
     ('1 s', '1 min 42 s', '2 h 05 min')

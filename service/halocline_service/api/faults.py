@@ -1,9 +1,9 @@
 """Faults of a request in sentences: the place, the expected and the given value.
 
-A model tells a fault for each kind that a value might have been, at a location in which the names
-of these kinds stand among the user's own. Here the location is found in what was sent, and the
-faults of one value become one sentence. Of an input with several wrong values, the innermost is
-told: there, what surrounds it was understood.
+Pydantic reports a fault for each member of a union, at a location that contains the names of
+members. Here the location is resolved in the request, and the faults of one value are merged into
+one sentence. Of an input with several wrong values, the innermost is reported, as the values around
+it are valid.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _Path: TypeAlias = tuple[str | int, ...]
 _Error: TypeAlias = Mapping[str, Any]
 
 _LONGEST = 100
-_MOST = 20  # inputs that are told of
-_KEY = "[key]"  # a location's last part, where a name itself is wrong
+_MOST = 20  # inputs that are reported
+_KEY = "[key]"  # last part of the location of a wrong name
 
-#: What was expected, by the type of a fault; what a number of its context says is put in.
+#: Expectation by the type of a fault, with placeholders for the context.
 _EXPECTED: Mapping[str, str] = {
     **dict.fromkeys(("string_type", "string_unicode"), "be text"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "be a whole number"),
@@ -53,7 +53,7 @@ _EXPECTED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Fault of one input: its place, a sentence, and the way out."""
+    """Fault of one input: its place, message and hint."""
 
     place: _Path
     message: str
@@ -63,7 +63,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A fault at its place in what was sent; `of_name` says that the last name itself is wrong."""
+    """A fault at its place in the request; with `of_name`, the last name of the place is wrong."""
 
     place: _Path
     error: _Error
@@ -84,10 +84,10 @@ def told(
     schema: Mapping[str, Any],
     below: Collection[str] = (),
 ) -> list[Told]:
-    """Tell of the inputs that are wrong, of each once, in the order of the model.
+    """Return one fault for each wrong input, in the order of the model.
 
-    `what` an input is called, and `schema` is that of the model without references. Names in
-    `below` belong below 'inputs'.
+    `what` is the term for an input, and `schema` the schema of the model without references. Names
+    in `below` belong below 'inputs'.
     """
     inputs: dict[_Path, list[_Fault]] = {}
     for error in errors:
@@ -106,7 +106,7 @@ def _below(names: Collection[str], fault: Told) -> Told:
 
 
 def shown(value: object) -> str:
-    """Write a value as JSON has it, text in single quotes, cut where it is long.
+    """Return a value as JSON, text in single quotes, truncated if it is long.
 
     >>> print(shown("edge"), shown(None), shown([1, True]))
     'edge' null [1, true]
@@ -117,13 +117,13 @@ def shown(value: object) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text that UTF-8 can express, cut where it is long."""
+    """Return text that is valid UTF-8, truncated if it is long."""
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     return short.encode("utf-8", "backslashreplace").decode()
 
 
 def _located(error: _Error, given: object) -> _Fault:
-    """Find the place of a fault: parts of its location that lead nowhere are names of kinds."""
+    """Return a fault at its place; parts of the location without a value are union members."""
     location: _Path = error["loc"]
     if location and location[-1] == _KEY:
         return _Fault((*_place(location[:-2], given, None), location[-2]), error, of_name=True)
@@ -133,13 +133,13 @@ def _located(error: _Error, given: object) -> _Fault:
 
 
 def _place(location: _Path, given: object, value: object) -> _Path:
-    """Find the place at which a value lies, where that is known."""
+    """Return the place of a value, as far as it can be determined."""
     ways = list(_ways(location, given, ()))
-    return next((way for way, found in ways if found is value), ways[0][0] if ways else ())
+    return next((way for way, reached in ways if reached is value), ways[0][0] if ways else ())
 
 
 def _ways(location: _Path, value: object, way: _Path) -> Iterator[tuple[_Path, object]]:
-    """Yield the ways to read a location, the one that takes most of it for places first."""
+    """Yield the interpretations of a location, the one with the longest place first."""
     if not location:
         yield way, value
         return
@@ -152,7 +152,7 @@ def _ways(location: _Path, value: object, way: _Path) -> Iterator[tuple[_Path, o
 
 
 def _inner(value: object, name: str | int) -> list[object]:
-    """Return what has a name in a value, if anything."""
+    """Return the member of a value with a name, or nothing."""
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value)
         return [items[name]] if name in items else []
@@ -164,7 +164,7 @@ def _inner(value: object, name: str | int) -> list[object]:
 def _sentence(
     faults: Sequence[_Fault], given: object, what: str, schema: Mapping[str, Any]
 ) -> Told:
-    """Tell the innermost fault of an input, with all that was expected at its place."""
+    """Return the innermost fault of an input, with all expectations at its place."""
     first = min(faults, key=lambda fault: fault.rank)
     here = [one for one in faults if (one.place, one.rank) == (first.place, first.rank)]
     subject, kind = _subject(first.place, what), first.error["type"]
@@ -217,7 +217,7 @@ def _expected(error: _Error) -> str:
 
 
 def _listed(expected: list[str]) -> str:
-    """Join the kinds that a value may be of, or else give what comes first."""
+    """Join the expected types, or return the first expectation if there are none."""
     if "be a number" in expected and "be a whole number" in expected:
         expected.remove("be a whole number")
     whole = [one for one in expected if one.startswith("be ")] or expected[:1]
@@ -237,7 +237,7 @@ def _got(kind: str, value: object) -> str:
 
 
 def _unknown(place: _Path, given: object, what: str, schema: Mapping[str, Any]) -> Told:
-    """Tell of a name that is not known, or not beside others that are there."""
+    """Return the fault of an unknown name, or of a name that conflicts with others."""
     name, outer = str(place[-1]), place[:-1]
     sets = [list(one.get("properties", ())) for one in _schemas_at(schema, outer)]
     sets = [names for names in sets if names]
@@ -277,17 +277,17 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 
 def _description(schema: Mapping[str, Any], place: _Path) -> str:
-    """Return what an input is, as its model describes it."""
+    """Return the description of an input in the model."""
     described: Mapping[str, Any] = schema.get("properties", {})
     return str(described.get(str(place[0]), {}).get("description", "")) if place else ""
 
 
 def _schemas_at(schema: Mapping[str, Any], place: _Path) -> list[Mapping[str, Any]]:
-    """Return the schemas that a value at a place may have."""
-    found = _choices(schema)
+    """Return the possible schemas of a value at a place."""
+    schemas = _choices(schema)
     for part in place:
-        found = [choice for one in found for choice in _choices(_schema_of(one, part))]
-    return found
+        schemas = [choice for one in schemas for choice in _choices(_schema_of(one, part))]
+    return schemas
 
 
 def _schema_of(schema: Mapping[str, Any], name: str | int) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests and responses as pydantic models, from which the API's documents are made."""
+"""Requests and responses as pydantic models, the source of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ __all__ = [
     "timestamp",
 ]
 
-#: Of a request; no process has use for more.
+#: Maximum number of values in a request; no process needs more.
 _MOST_VALUES = 5000
 _PRINTED = r"^[^\x00-\x1f\x7f]+$"
 _WORD = r"^[^\x00-\x1f\x7f,]+$"
 
 
-#: Of a job: one line of text.
+#: Name of a job: one line of text.
 JobName: TypeAlias = Annotated[str, Field(min_length=1, max_length=200, pattern=_PRINTED)]
-#: A word without commas, which divide labels in a query.
+#: Label of a job: without commas, which separate labels in a query.
 JobLabel: TypeAlias = Annotated[str, Field(min_length=1, max_length=100, pattern=_WORD)]
 
 
 def timestamp(seconds: float | None) -> str | None:
-    """Write a time as RFC 3339.
+    """Return a time in the form of RFC 3339.
 
     >>> timestamp(0.5)
     '1970-01-01T00:00:00.500Z'
@@ -60,7 +60,7 @@ def timestamp(seconds: float | None) -> str | None:
 
 
 class Link(BaseModel):
-    """A link with its meaning."""
+    """A link with its relation."""
 
     href: str
     rel: str
@@ -69,7 +69,7 @@ class Link(BaseModel):
 
 
 class Landing(BaseModel):
-    """The entry of the API."""
+    """The landing page of the API."""
 
     title: str
     description: str
@@ -77,7 +77,7 @@ class Landing(BaseModel):
 
 
 class Conformance(BaseModel):
-    """The requirement classes that are met."""
+    """The conformance classes of the API."""
 
     conformsTo: list[str]
 
@@ -96,7 +96,7 @@ class ProcessSummary(BaseModel):
 
 
 class ProcessList(BaseModel):
-    """Processes, a page of them."""
+    """A page of the list of processes."""
 
     processes: list[ProcessSummary]
     links: list[Link]
@@ -110,7 +110,7 @@ class ProcessDescription(ProcessSummary):
 
 
 class OutputWish(BaseModel):
-    """Wanted form of one output."""
+    """Requested form of one output."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -119,36 +119,36 @@ class OutputWish(BaseModel):
 
 
 class Execute(BaseModel):
-    """A request to execute a process, with what OGC's schema and its older version allow in it."""
+    """A request to execute a process, by the current and the older schema of OGC."""
 
     model_config = ConfigDict(extra="forbid")
 
     schema_uri: str | None = Field(
-        default=None, alias="$schema", max_length=2048, description="Of the request; not read."
+        default=None, alias="$schema", max_length=2048, description="Schema; ignored."
     )
-    id: str | None = Field(default=None, description="That of the process, if given.")
-    process: str | None = Field(default=None, description="The address of the process, if given.")
+    id: str | None = Field(default=None, description="Id of the process, if given.")
+    process: str | None = Field(default=None, description="Address of the process, if given.")
     mode: Literal["auto", "async", "sync"] = Field(
-        default="auto", description="'async' is what 'Prefer: respond-async' asks for."
+        default="auto", description="'async' is the same as 'Prefer: respond-async'."
     )
-    title: str | None = Field(default=None, max_length=1000, description="For people; not read.")
+    title: str | None = Field(default=None, max_length=1000, description="Title; ignored.")
     headers: list[Any] | None = Field(
-        default=None, max_length=100, description="Of callbacks, which are not made; not read."
+        default=None, max_length=100, description="Headers of callbacks; ignored."
     )
 
     inputs: dict[str, Any] = Field(
         default_factory=dict[str, Any],
-        description="Values by input; a value stands for itself, or in {'value': ...}.",
+        description="Values by input, plain or as {'value': ...}.",
     )
     outputs: dict[str, OutputWish] | None = Field(
-        default=None, description="The outputs that are wanted; all where left out."
+        default=None, description="Requested outputs; by default all."
     )
     response: Literal["document", "raw"] = "document"
     job_name: JobName | None = Field(default=None, description="Name of the job, in one line.")
     labels: list[JobLabel] = Field(
         default_factory=list[str],
         max_length=20,
-        description="Words without commas by which jobs are found: GET /jobs?label=...",
+        description="Labels without commas, for lists of jobs: GET /jobs?label=...",
     )
 
     most_values: ClassVar[int] = _MOST_VALUES
@@ -156,7 +156,7 @@ class Execute(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_many(cls, given: Any) -> Any:
-        """Refuse what would be faults without number: each takes room until it is told."""
+        """Refuse requests with very many values, whose faults would fill the memory."""
         if isinstance(given, dict) and "subscriber" in cast("dict[str, Any]", given):
             raise ValueError(
                 "Member 'subscriber' is not supported: no callbacks are made. Follow "
@@ -164,7 +164,7 @@ class Execute(BaseModel):
             )
         if _exceeds(given, cls.most_values):
             raise ValueError(
-                f"It has more than {cls.most_values} values. Keep what is large in the dataset."
+                f"It has more than {cls.most_values} values. Put large data into the dataset."
             )
         if isinstance(given, dict):
             return with_new_names("job", cast("dict[str, Any]", given))
@@ -172,20 +172,20 @@ class Execute(BaseModel):
 
 
 class Check(Execute):
-    """A request that is checked only, with outlines of datasets that are still to be sent."""
+    """A request to check, possibly with outlines of datasets that are not uploaded yet."""
 
     most_values: ClassVar[int] = 20 * _MOST_VALUES
 
     datasets: dict[str, dict[str, Any]] = Field(
         default_factory=dict[str, dict[str, Any]],
         max_length=64,
-        description="Outlines by input, for datasets that are not named yet: 'variables' with "
+        description="Outlines by input, for datasets that are not uploaded yet: 'variables' with "
         "'dims', 'shape', 'dtype' and 'attrs' each, 'coordinates', and 'attrs'.",
     )
 
 
 def _exceeds(given: Any, most: int) -> bool:
-    """Say whether a JSON document has more than so many values."""
+    """Return whether a JSON document has more than `most` values."""
     left, count = [given], 1
     while left:
         value = left.pop()
@@ -201,17 +201,17 @@ def _exceeds(given: Any, most: int) -> bool:
 
 
 class Checked(BaseModel):
-    """Findings of a check of a request, without reading data."""
+    """Result of a check of a request, without reading data."""
 
     process: str
-    valid: bool = Field(description="Whether execution would accept it, with its datasets.")
-    missing: list[str] = Field(description="Datasets that are still to be named.")
+    valid: bool = Field(description="Whether execution would accept the request.")
+    missing: list[str] = Field(description="Missing datasets, by input.")
     problem: dict[str, Any] | None = Field(
-        default=None, description="What execution would answer, where it is not valid."
+        default=None, description="The problem that execution would return, if any."
     )
     program: dict[str, Any] | None = Field(
         default=None,
-        description="Of a stencil: its fields with their halos, its scalars, and warnings.",
+        description="For a stencil: its fields with halos, its scalars, and warnings.",
     )
 
 
@@ -224,16 +224,16 @@ class StatusInfo(BaseModel):
     processingEntityType: Literal["ogc-api-processes"] = "ogc-api-processes"
     processID: str
     job_name: str | None = Field(default=None, description="Name of the job.")
-    labels: list[str] | None = Field(default=None, description="Words of its owner.")
+    labels: list[str] | None = Field(default=None, description="Labels of the job.")
     status: Literal["accepted", "running", "successful", "failed", "dismissed"]
     message: str
     progress: int = Field(ge=0, le=100, description="Percent.")
-    attempt: int = Field(description="How often it was started.")
+    attempt: int = Field(description="Number of starts of the job.")
     created: str
     started: str | None = None
     finished: str | None = None
     updated: str
-    exception: dict[str, Any] | None = Field(default=None, description="Why it failed.")
+    exception: dict[str, Any] | None = Field(default=None, description="Problem of a failed job.")
     links: list[Link]
 
 
@@ -241,14 +241,14 @@ class JobInputs(BaseModel):
     """Inputs of a job."""
 
     processID: str
-    inputs: dict[str, Any] = Field(description="The inputs, as they were checked.")
-    outputs: list[str] = Field(description="The outputs that are wanted.")
+    inputs: dict[str, Any] = Field(description="The inputs, after checks.")
+    outputs: list[str] = Field(description="The requested outputs.")
     job_name: str | None = None
     labels: list[str]
 
 
 class JobList(BaseModel):
-    """Jobs, a page of them, newest first."""
+    """A page of the list of jobs, newest first."""
 
     jobs: list[StatusInfo]
     links: list[Link]
@@ -262,47 +262,47 @@ class OpenUpload(BaseModel):
     digest: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the list that 'sha256sum' prints of the store's objects, in the "
-        "order of their keys. Where you have a complete upload with it, that is the answer; else "
-        "what is sent must have it.",
+        description="SHA-256 of the output of 'sha256sum' for the objects of the store, sorted by "
+        "key. If you have a complete upload with this digest, it is returned; otherwise the sent "
+        "objects must match the digest.",
     )
     keep: bool = Field(
         default=True,
-        description="Whether it stays until it is deleted; else it goes with the last job that "
-        "reads it.",
+        description="Whether to keep the upload until it is deleted. Otherwise it is deleted with "
+        "the last job that reads it.",
     )
 
 
 class UploadInfo(BaseModel):
-    """A dataset that is being sent, or was."""
+    """An upload of a dataset, open or complete."""
 
     id: str
     status: Literal["open", "complete"]
     href: str = Field(
-        description="The root of the Zarr store, PUT its keys below; or the complete NetCDF file."
+        description="Root of the Zarr store, for PUTs of its keys, or the complete NetCDF file."
     )
-    reference: str = Field(description="How a job names it.")
+    reference: str = Field(description="Reference of the dataset in inputs of jobs.")
     created: str
     completed: str | None = None
-    keys: int | None = Field(default=None, description="Objects, once complete.")
-    bytes: int | None = Field(default=None, description="Their size, once complete.")
-    digest: str | None = Field(default=None, description="Of its objects as they were sent.")
-    kept: bool = Field(description="Whether it stays when no job reads it any more.")
+    keys: int | None = Field(default=None, description="Number of objects, once complete.")
+    bytes: int | None = Field(default=None, description="Size in bytes, once complete.")
+    digest: str | None = Field(default=None, description="Digest of the objects as sent.")
+    kept: bool = Field(description="Whether the upload is kept when no job reads it.")
     links: list[Link]
 
 
 class UploadList(BaseModel):
-    """Uploads, a page of them, newest first."""
+    """A page of the list of uploads, newest first."""
 
     uploads: list[UploadInfo]
     links: list[Link]
 
 
 class DatasetList(BaseModel):
-    """Datasets that may be named by path."""
+    """Datasets in the configured folders."""
 
     datasets: list[str]
-    truncated: bool = Field(description="Whether there are more than are listed.")
+    truncated: bool = Field(description="Whether there are more datasets than listed.")
     links: list[Link]
 
 
@@ -312,9 +312,9 @@ class DatasetVariable(BaseModel):
     name: str
     dims: list[str]
     shape: list[int]
-    chunks: list[int] | None = Field(default=None, description="As stored, where it is chunked.")
+    chunks: list[int] | None = Field(default=None, description="Chunk sizes in the store, if any.")
     dtype: str
-    bytes: int = Field(description="In memory, decoded.")
+    bytes: int = Field(description="Decoded size in bytes.")
     coordinate: bool
     units: str | None = None
     long_name: str | None = None
@@ -327,14 +327,14 @@ class DatasetDescription(BaseModel):
     dataset: str
     sizes: dict[str, int] = Field(description="Lengths by dimension.")
     axes: dict[Literal["I", "J", "K"], str] = Field(
-        description="The dimensions that are I, J and K by attributes and names, where one is."
+        description="Dimensions of I, J and K by attributes and names, as far as there are any."
     )
-    bytes: int = Field(description="Of all variables in memory, decoded.")
+    bytes: int = Field(description="Decoded size of all variables in bytes.")
     variables: list[DatasetVariable]
 
 
 class Presence(BaseModel):
-    """Whether the service can do its work, and what was looked at."""
+    """Readiness of the service, with the outcome of each check."""
 
     status: Literal["ready", "not ready"]
     checks: dict[str, str]

@@ -206,7 +206,7 @@ def wrong(folder: Path) -> dict[str, tuple[Any, str]]:
         ),
         "no match": (
             "none*.nc",
-            "No file matches 'none*.nc'. Look at it with 'ls', or name the files in a list.",
+            "No file matches 'none*.nc'. Check the pattern with 'ls', or pass the files as a list.",
         ),
         "no file": (
             ["b.nc", "none.nc"],

@@ -129,7 +129,7 @@ def test_faults_without_number_are_one(idle: Running, name: str, value: Any) -> 
     assert answer.status_code == 400
     assert answer.json()["detail"] == (
         "The body of the request is wrong: it has more than 5000 values. "
-        "Keep what is large in the dataset."
+        "Put large data into the dataset."
     )
 
 
@@ -144,7 +144,7 @@ def test_an_owner_has_some_streams_of_events_at_a_time(service: Running, live: s
             429,
             "You have 20 streams of events open, and no more are allowed.",
         )
-        assert refused.json()["hint"] == "Close one, or look at GET /jobs/{id} now and then."
+        assert refused.json()["hint"] == "Close one, or poll GET /jobs/{id}."
     with httpx2.Client(timeout=30) as http:
 
         def is_open() -> bool:

@@ -262,7 +262,7 @@ def test_the_cluster_is_what_the_service_knows(service: Running) -> None:
     service.wait(service.submit())
     service.client.post("/uploads")
     text = read(service, "cluster").text
-    assert "your jobs that wait or run (0 now)100" in text
+    assert "your unfinished jobs (0 now)100" in text
     assert "your uploads (1 now)100" in text
     assert "workersok" in text.replace(" ", "")
     assert "0jobs waiting, all users" in text
@@ -298,7 +298,7 @@ def test_without_a_key_there_is_a_form_and_nothing_else(idle: Running, client_of
         answer = client.get(f"/ui/{path}")
         assert answer.status_code == 200
         assert 'id="key-form"' in answer.text
-        assert "asks for an API key" in answer.text
+        assert "requires an API key" in answer.text
         for secret in (job, "sst.zarr", "can compute"):
             assert secret not in answer.text.replace(f"Job {job[-8:]}", "")
     wrong = client.get("/ui/", headers={"Authorization": "Bearer hc_nothing"})

@@ -1,7 +1,4 @@
-"""Methods that are awaited, made of those of the same name that are not.
-
-Each call is described once, by the method of `Client` or `Job`, and runs in a thread.
-"""
+"""Coroutines made from the synchronous methods of `Client` and `Job`, which run in threads."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _R = TypeVar("_R")
 
 
 class Awaiting:
-    """Calls methods of `_wrapped` in threads."""
+    """Base of classes that call methods of `_wrapped` in threads."""
 
     _wrapped: Any
     _threads: ThreadPoolExecutor
@@ -31,7 +28,7 @@ class Awaiting:
 def awaited(
     method: Callable[Concatenate[Any, _P], _R],
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """Return a method that awaits one of what it wraps."""
+    """Return a coroutine method that calls a method of the wrapped object in a thread."""
 
     @functools.wraps(method)
     async def call(self: Awaiting, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -1,4 +1,4 @@
-"""`AsyncClient`: what `Client` does, to be awaited."""
+"""`AsyncClient`: the methods of `Client` as coroutines."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncClient", "AsyncOutcome", "AsyncUploads"]
 
-#: Threads of a client, which are begun when they are needed.
+#: Maximum number of threads of a client, which start when needed.
 _THREADS = 256
 
 
 @with_answers
 class AsyncUploads(Awaiting):
-    """Uploads of a service, as `client.uploads`: as `Uploads`, awaited."""
+    """Uploads of a service, as `client.uploads`; the coroutines of `Uploads`."""
 
     def __init__(self, uploads: Uploads, threads: ThreadPoolExecutor) -> None:
         self._wrapped, self._threads = uploads, threads
@@ -49,7 +49,7 @@ class AsyncOutcome:
     job : AsyncJob or None
         The job; None if it was not accepted.
     error : Exception or None
-        Why there is no result; an error of Halocline, or what the caller's function has raised.
+        Reason for a missing result: an error of Halocline, or of the caller's function.
 
     """
 
@@ -66,7 +66,7 @@ class AsyncOutcome:
 
 @with_answers
 class AsyncClient(Methods, Awaiting):
-    """A connection to one service, for `asyncio`: as `Client`, but its methods are awaited.
+    """A connection to one service for `asyncio`: `Client` with coroutines as methods.
 
     Use it in an `async with` block, or await `close`; its jobs need it as long as they are used.
 
@@ -174,13 +174,12 @@ class AsyncClient(Methods, Awaiting):
 async def _outcome(submit: Callable[[Any], Awaitable[AsyncJob]], dataset: Any) -> AsyncOutcome:
     try:
         job = cast("object", await submit(dataset))
-    except Exception as error:  # of whatever kind: the others go on
+    except Exception as error:  # of any type, as the other jobs continue
         return AsyncOutcome(None, error)
     if not isinstance(job, AsyncJob):
-        told = f"Argument 'submit' must return a job, got '{type(job).__name__}'."
-        return AsyncOutcome(
-            None, ArgumentError(told, hint="Return what a method of the client returns.")
-        )
+        message = f"Argument 'submit' must return a job, got '{type(job).__name__}'."
+        hint = "Return the job, such as that of client.stencil(program, dataset)."
+        return AsyncOutcome(None, ArgumentError(message, hint=hint))
     try:
         await job.result_url()
     except HaloclineError as error:

@@ -1,6 +1,6 @@
-"""`AsyncJob`: a job whose end is awaited.
+"""`AsyncJob`: the methods of `Job` as coroutines.
 
-A wait holds a thread for some seconds at a time, so that one that is cancelled ends soon.
+A wait occupies a thread for at most some seconds at a time, so that a cancelled wait ends soon.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from halocline.awaited.calls import Awaiting, awaited
-from halocline.downloads import checked_output
+from halocline.downloads import check_output
 from halocline.errors import WaitTimeout
 from halocline.events import ENDED, Event, Status
 from halocline.inputs.arguments import place, seconds
@@ -29,14 +29,14 @@ __all__ = ["AsyncJob", "accepted", "several"]
 
 _P = ParamSpec("_P")
 
-#: Seconds after which a thread that waits for events looks whether anyone still does.
+#: Seconds after which a thread returns to the event loop, where the wait may be cancelled.
 _HELD = 15.0
 
 
 def accepted(
     method: Callable[Concatenate[Any, _P], Job],
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, AsyncJob]]:
-    """Return a method that awaits a job, which can be awaited."""
+    """Return a coroutine method that returns an `AsyncJob` in place of a `Job`."""
     given = awaited(method)
 
     @functools.wraps(method)
@@ -49,22 +49,22 @@ def accepted(
 def several(
     method: Callable[Concatenate[Any, _P], list[Job]],
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, list[AsyncJob]]]:
-    """Return a method that awaits jobs, which can be awaited."""
+    """Return a coroutine method that returns a list of `AsyncJob` in place of `Job`."""
     given = awaited(method)
 
     @functools.wraps(method)
     async def call(self: Awaiting, /, *args: _P.args, **kwargs: _P.kwargs) -> list[AsyncJob]:
-        found = await given(self, *args, **kwargs)
-        return [AsyncJob(job, self._threads) for job in found]  # pyright: ignore[reportPrivateUsage] - its own
+        jobs = await given(self, *args, **kwargs)
+        return [AsyncJob(job, self._threads) for job in jobs]  # pyright: ignore[reportPrivateUsage] - its own
 
     return call
 
 
 @with_answers
 class AsyncJob(Awaiting):
-    """A job of an `AsyncClient`: as `Job`, but what asks the service is awaited.
+    """A job of an `AsyncClient`: `Job` with coroutines as methods.
 
-    Properties of `Job` that ask it are methods: ``await job.status()``.
+    Properties of `Job` that query the service are coroutines too: ``await job.status()``.
     """
 
     def __init__(self, job: Job, threads: ThreadPoolExecutor) -> None:
@@ -128,9 +128,9 @@ class AsyncJob(Awaiting):
         last = ""
         while True:
             held = _HELD if deadline is None else min(_HELD, deadline - time.monotonic())
-            told = self._job.events_after(last, max(0.0, held))
+            following = self._job.events_after(last, max(0.0, held))
             try:
-                while (event := await self._run(next, told, None)) is not None:
+                while (event := await self._run(next, following, None)) is not None:
                     last = event.id or last
                     yield event
             except WaitTimeout:
@@ -149,7 +149,7 @@ class AsyncJob(Awaiting):
     async def result(
         self, timeout: float | None = None, *, progress: bool | None = None
     ) -> xr.Dataset:
-        """Wait, and open the result, whose values are read in the caller's thread when used."""
+        """Wait, and open the result; values are read later, in the thread that uses them."""
         await self._ended(timeout, progress)
         return await self._run(self._job.result, progress=False)
 
@@ -158,7 +158,7 @@ class AsyncJob(Awaiting):
     ) -> Path:
         """Wait, and download the result to a file or a folder; see `Job.download`."""
         place("path", path)
-        checked_output(path)
+        check_output(path)
         await self._ended(timeout, progress)
         return await self._run(self._job.download, path, progress=False)
 

@@ -1,4 +1,4 @@
-"""Common parts of all commands: the application, its words, and jobs by a part of their ids."""
+"""Common parts of all commands: the application, its options, and jobs by part of their ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from halocline.client import Client
 from halocline.command.render import render_job
 from halocline.command.unknown import Commands
 from halocline.config import DEFAULT_URL
-from halocline.downloads import checked_output
+from halocline.downloads import check_output
 from halocline.errors import NotFoundError, OutputError
 from halocline.job import Job
 
@@ -25,12 +25,12 @@ __all__ = [
     "Quiet",
     "Url",
     "app",
+    "find_job",
     "finish",
-    "finish_at",
-    "found",
-    "output_at",
+    "finish_and_print",
     "print_job",
-    "resumable",
+    "resolve_output",
+    "show_resume_command",
     "uploads",
 ]
 
@@ -59,35 +59,35 @@ Limit = Annotated[int, typer.Option(min=1, help="Maximum number, newest first.")
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
-def output_at(output: str | Path | None, default: str = "") -> Path | None:
-    """Return where a result goes, which may be by default.
+def resolve_output(output: str | Path | None, default: str = "") -> Path | None:
+    """Return the path of the result: `output`, or else `default` if there is one.
 
-    Raises OutputError before anything is sent if it could not be written in the end.
+    Raises OutputError, before anything is sent, if the result cannot be written there.
     """
     if output is not None:
-        return checked_output(output)
+        return check_output(output)
     if not default:
         return None
     if Path(default).exists():
         raise OutputError(
             f"The result '{default}' exists already.",
-            hint="Choose another place with --output, or remove it.",
+            hint="Choose another path with --output, or remove it.",
         )
-    return checked_output(default)
+    return check_output(default)
 
 
 def finish(job: Job, output: Path | None, *, show: bool) -> None:
-    """Wait for a job; copy its result, or only raise where there is none."""
+    """Wait for a job, and download its result if there is a path; raise if the job fails."""
     progress = None if show else False
-    with resumable(job, output):
+    with show_resume_command(job, output):
         if output:
             job.download(output, progress=progress)
         else:
             job.result_url(progress=progress)
 
 
-def finish_at(job: Job, output: Path, *, quiet: bool, as_json: bool) -> None:
-    """Wait for a job, copy its result, and print where it is."""
+def finish_and_print(job: Job, output: Path, *, quiet: bool, as_json: bool) -> None:
+    """Wait for a job, download its result, and print the path."""
     finish(job, output, show=not (quiet or as_json))
     if as_json:
         print_job(job, as_json)
@@ -96,29 +96,29 @@ def finish_at(job: Job, output: Path, *, quiet: bool, as_json: bool) -> None:
 
 
 @contextmanager
-def resumable(job: Job, output: Path | None = None) -> Generator[None]:
-    """Say after an interrupt which command goes on where this one has ended."""
+def show_resume_command(job: Job, output: Path | None = None) -> Generator[None]:
+    """Print the command that continues after an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
         again = f"download {job.id} {output}" if output else f"wait {job.id}"
         where = "" if job.url == DEFAULT_URL else f" --url {job.url}"
-        typer.echo(f"\nThe job goes on; so does this command: halocline {again}{where}", err=True)
+        typer.echo(f"\nThe job continues. Resume with: halocline {again}{where}", err=True)
         raise
 
 
-def found(client: Client, identity: str) -> Job:
-    """Return the job whose id begins or ends with a text."""
+def find_job(client: Client, identity: str) -> Job:
+    """Return the job with an id, or with its beginning or end."""
     try:
         return client.job(identity)
     except NotFoundError as error:
-        if error.problem.get("code") == "no-such-job":  # and not of some other server
-            error.hint = "'halocline ls' lists yours; the end of an id is enough."
+        if error.problem.get("code") == "no-such-job":  # not an error of another server
+            error.hint = "'halocline ls' lists your jobs; the end of an id is enough."
         raise
 
 
 def print_job(job: Job, as_json: bool, *, short: bool = False) -> None:
-    """Print a job's state, or its id only."""
+    """Print the state of a job, or its id only."""
     if short and not as_json:
         typer.echo(job.id)
     else:

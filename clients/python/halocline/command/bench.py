@@ -40,7 +40,7 @@ def bench(
     target: Annotated[str, typer.Option(help="auto, cuda (or gpu), cpu or reference")] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Time a program on this machine, beside the time of its memory traffic and arithmetic."""
+    """Time a program on this machine, and estimate the limits of memory and arithmetic."""
     points = _domain(domain)
     if fastest not in _LAYOUTS:
         raise typer.BadParameter(f"Expected I or K, got '{fastest}'.", param_hint="--fastest")
@@ -51,7 +51,7 @@ def bench(
     from halocline_engine.functions.reports.timing import timing
 
     with placed(source):
-        found = timing(
+        report = timing(
             f"{source.text}\n",
             stencil_name=stencil_name or source.name,
             domain=points,
@@ -62,7 +62,7 @@ def bench(
             layout=_LAYOUTS[fastest],
             target=target,
         )
-    lines = [json.dumps(found.document(), indent=2)] if as_json else _lines(found)
+    lines = [json.dumps(report.document(), indent=2)] if as_json else _lines(report)
     for line in lines:
         typer.echo(line)
 
@@ -76,35 +76,35 @@ def _domain(words: str) -> tuple[int, int, int]:
 
 
 def _ranges(words: _Words) -> dict[str, tuple[float, float]]:
-    found: dict[str, tuple[float, float]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
     for name, bounds in pairs("--range", words).items():
         low, _, high = bounds.partition(":")
         try:
-            found[name] = float(low), float(high)
+            ranges[name] = float(low), float(high)
         except ValueError:
             raise typer.BadParameter(
                 f"Expected FIELD=LOW:HIGH, got '{name}={bounds}'.", param_hint="--range"
             ) from None
-    return found
+    return ranges
 
 
-def _lines(found: Timing) -> Iterator[str]:
-    """Yield what is printed for people, one fact a line."""
-    size = " x ".join(map(str, found.domain))
-    yield f"{found.name} on {found.target} ({found.device}), {size} points"
-    for name, kind in found.arrays.items():
+def _lines(report: Timing) -> Iterator[str]:
+    """Yield the lines of the printed report."""
+    size = " x ".join(map(str, report.domain))
+    yield f"{report.name} on {report.target} ({report.device}), {size} points"
+    for name, kind in report.arrays.items():
         yield f"  {name:28} {kind}"
-    yield f"{'a call':30} {_time(found.seconds)}"
-    bounds: dict[str, Any] = dict(found.bounds)
+    yield f"{'a call':30} {_time(report.seconds)}"
+    bounds: dict[str, Any] = dict(report.bounds)
     memory = bounds.pop("memory")
-    moved = f"{found.work.bytes / 1e6:.1f} MB at {found.rates.copy / 1e9:.1f} GB/s, as a copy"
+    moved = f"{report.work.bytes / 1e6:.1f} MB at {report.rates.copy / 1e9:.1f} GB/s, as a copy"
     yield f"{'memory':30} {_time(memory)}  {moved}"
-    for (words, seconds), (kind, number) in zip(bounds.items(), found.operations, strict=True):
-        rate = found.rates.operations[kind]
+    for (words, seconds), (kind, number) in zip(bounds.items(), report.operations, strict=True):
+        rate = report.rates.operations[kind]
         yield f"{words:30} {_time(seconds)}  {number / 1e6:.1f} M at {rate / 1e9:.2f} G/s"
-    yield f"{'share of copy':30} {found.share_of_copy:10.2f}"
-    yield f"{'share of the attainable':30} {found.share_of_attainable:10.2f}"
-    yield f"{'limited by':30} {found.limiter}"
+    yield f"{'share of copy':30} {report.share_of_copy:10.2f}"
+    yield f"{'share of the attainable':30} {report.share_of_attainable:10.2f}"
+    yield f"{'limited by':30} {report.limiter}"
 
 
 def _time(seconds: float) -> str:

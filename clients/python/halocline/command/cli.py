@@ -1,10 +1,9 @@
 """The `halocline` command.
 
-Every command takes `--url` and `--json`; the key comes from HALOCLINE_KEY or the settings file, so
-that it stands in no list of processes. The exit status is 0 when all went well, 2 for a wrong
-command line, 3 when the program or the request contains an error, 4 when the job failed or was
-dismissed, 5 when the service does not answer or has no room now, 130 after Ctrl-C, and 1 for
-everything else.
+Every command takes `--url` and `--json`. The key comes from HALOCLINE_KEY or the settings file, so
+that it is not visible in lists of processes. The exit status is 0 for success, 2 for an invalid
+command line, 3 for an error in the program or the request, 4 if the job failed or was dismissed, 5
+if the service does not answer or is busy, 130 after Ctrl-C, and 1 for any other error.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from halocline_engine.interface.words import Interface, in_words_of
 
 __all__ = ["COMMANDS", "main"]
 
-#: Modules whose commands are known once they are imported.
+#: Modules that define commands; importing them adds these to the application.
 COMMANDS = (sending, reading, bench)
 
 
-def _say_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         version = importlib.import_module("importlib.metadata").version("halocline")
         typer.echo(f"halocline {version}")
@@ -52,14 +51,16 @@ def _say_version(asked: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Submit jobs to a Halocline service and download results."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave with its exit status; errors go to standard error."""
+    """Run the command and exit with its status; errors go to standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
 
     def run() -> None:
@@ -67,11 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _check_words(words)
         app(words, prog_name="halocline")
 
-    sys.exit(_guarded(run, "--json" in words))
+    sys.exit(_run_guarded(run, "--json" in words))
 
 
 def _refuse_absent(words: Sequence[str], *, as_json: bool) -> None:
-    """End for an option that other interfaces have, or that has another name now."""
+    """Exit with status 2 for an option of another interface, or an option that was renamed."""
     for word in words:
         option, _, text = word.partition("=")
         name = option.removeprefix("--").replace("-", "_")
@@ -83,18 +84,18 @@ def _refuse_absent(words: Sequence[str], *, as_json: bool) -> None:
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Raise where an option is given several words, of which it takes one."""
+    """Raise ArgumentError if an option that takes one value is given several."""
     option = ""
     for before, word in pairwise(words):
         option = before if before.startswith("--") else option
         if "=" in before and "=" in word and not (before + word).startswith("-"):
             raise ArgumentError(
-                f"'{word}' belongs to no option: '{option}' takes one word.",
-                hint=f"Write {option} {before} {option} {word}.",
+                f"'{word}' belongs to no option: '{option}' takes one value.",
+                hint=f"Repeat the option: {option} {before} {option} {word}.",
             )
 
 
-def _guarded(command: Callable[[], Any], as_json: bool) -> int:
+def _run_guarded(command: Callable[[], Any], as_json: bool) -> int:
     try:
         command()
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""The inputs of a process in a file of JSON."""
+"""Inputs of a process in a JSON file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _EXAMPLE = 'Write for example {"dataset": "sea.nc", "expression": "GradientC2F()
 
 
 def read_inputs(path: Path, dataset: str | None = None) -> dict[str, Any]:
-    """Return the inputs in a file, with a dataset that is named beside it.
+    """Return the inputs in a file, with the dataset of the command line if there is one.
 
-    Raises `ArgumentError` where the file cannot be read, holds no object, or names the dataset too.
+    Raises ArgumentError if the file cannot be read, is no JSON object, or names a dataset as well.
     """
     try:
-        found = json.loads(path.read_text("utf-8"))
+        document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ArgumentError(
@@ -27,17 +27,18 @@ def read_inputs(path: Path, dataset: str | None = None) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise ArgumentError(f"The inputs '{path}' are not JSON: {error}.", hint=_EXAMPLE) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ArgumentError(
-            f"The inputs '{path}' must be an object with names, got '{type(found).__name__}'.",
+            f"The inputs '{path}' must be an object with names, got '{type(document).__name__}'.",
             hint=_EXAMPLE,
         )
-    inputs = cast("dict[str, Any]", found)
+    inputs = cast("dict[str, Any]", document)
     if dataset is None:
         return inputs
     if "dataset" in inputs:
         raise ArgumentError(
-            f"The dataset is named twice: '{dataset}', and '{inputs['dataset']}' in '{path}'.",
-            hint="Leave one out.",
+            f"The dataset is given twice: as '{dataset}', and as '{inputs['dataset']}' in"
+            f" '{path}'.",
+            hint="Give it once only.",
         )
     return {**inputs, "dataset": dataset}

@@ -1,4 +1,4 @@
-"""Job files: a process, its inputs and how the job is called, in TOML, YAML or JSON."""
+"""Job files: a process, its inputs, and name and labels of the job, in TOML, YAML or JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXAMPLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job as a file describes it; `source` is its program where that is a file of its own."""
+    """A job described by a file; `source` is its program, if it is in a separate file."""
 
     process: str
     inputs: dict[str, Any]
@@ -47,14 +47,14 @@ class JobFile:
 
 
 def is_job_file(path: str, process: str | None) -> bool:
-    """Say whether a file is a job file, by its name; with --process it has inputs only."""
+    """Return whether a path is that of a job file; with --process a file has inputs only."""
     return process is None and Path(path).suffix.lower() in _KINDS
 
 
 def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
-    """Read a job file; `dataset` stands for what the file has.
+    """Read a job file; `dataset` replaces the dataset of the file.
 
-    Raises ArgumentError where it cannot be read, or is none.
+    Raises ArgumentError if the file cannot be read, or is not a job file.
     """
     document = with_new_names("job", _document(path))
     for name in document:
@@ -63,18 +63,18 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
                 f"The job file '{path}' has the unknown member '{name}'.",
                 hint=f"There are: {', '.join(_MEMBERS)}. Inputs belong below 'inputs'.",
             )
-    process = _of(path, document, "process", str, "stencil")
-    inputs = with_new_names(process, _of(path, document, "inputs", dict, {}))
-    labels = _of(path, document, "labels", list, [])
+    process = _member(path, document, "process", str, "stencil")
+    inputs = with_new_names(process, _member(path, document, "inputs", dict, {}))
+    labels = _member(path, document, "labels", list, [])
     folder = path.parent
     source = _program(folder, inputs.get("program"))
-    made = each_input(inputs, partial(_from, folder))
-    named = _of(path, document, "output", str, None)
+    made = each_input(inputs, partial(_resolve_input, folder))
+    named = _member(path, document, "output", str, None)
     output = None if named is None else folder / output_path(named, OutputError)
     return JobFile(
         process=process,
         inputs=made if dataset is None else {**made, "dataset": dataset},
-        job_name=_of(path, document, "job_name", str, None),
+        job_name=_member(path, document, "job_name", str, None),
         labels=tuple(str(label) for label in labels),
         output=output,
         source=source,
@@ -94,13 +94,13 @@ def _document(path: Path) -> Mapping[str, Any]:
             f"The job file '{path}' is not text in UTF-8.", hint="Save it as UTF-8."
         ) from error
     kind = path.suffix.lower()
-    found = _yaml(path, text) if kind in (".yaml", ".yml") else _plain(path, text, kind)
-    if not isinstance(found, dict):
+    document = _yaml(path, text) if kind in (".yaml", ".yml") else _plain(path, text, kind)
+    if not isinstance(document, dict):
         raise ArgumentError(
-            f"The job file '{path}' must have members, got '{type(found).__name__}'.",
+            f"The job file '{path}' must have members, got '{type(document).__name__}'.",
             hint=_example(path),
         )
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", document)
 
 
 def _example(path: Path) -> str:
@@ -135,29 +135,29 @@ def _yaml(path: Path, text: str) -> object:
         ) from error
 
 
-def _of(path: Path, document: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
-    found = document.get(name, default)
-    if found is not default and not isinstance(found, kind):
+def _member(path: Path, document: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    member = document.get(name, default)
+    if member is not default and not isinstance(member, kind):
         words = {dict: "an object with names", list: "a list", str: "text"}
         raise ArgumentError(
             f"Member '{name}' of the job file '{path}' must be {words[kind]}, got "
-            f"'{type(found).__name__}'.",
+            f"'{type(member).__name__}'.",
             hint=_example(path),
         )
-    return found
+    return member
 
 
 def _program(folder: Path, given: Any) -> Source | None:
-    """Return the program where a file of its own has it."""
+    """Return the program if it is in a separate file, otherwise None."""
     if isinstance(given, str) and given.endswith(".py") and "\n" not in given:
         return program_source(folder / given)
     return None
 
 
-def _from(folder: Path, name: str, value: Any) -> Any:
-    """Return an input, with a path from the folder of the file where there is such a file.
+def _resolve_input(folder: Path, name: str, value: Any) -> Any:
+    """Return an input whose paths, if they exist, start at the folder of the job file.
 
-    A program in a file of its own becomes its text.
+    The path of a program is replaced with its text.
     """
     if name == "program":
         source = _program(folder, value)
@@ -165,7 +165,7 @@ def _from(folder: Path, name: str, value: Any) -> Any:
     if name not in DATASETS:
         return value
     if isinstance(value, list):
-        return [_from(folder, name, one) for one in cast("list[Any]", value)]
+        return [_resolve_input(folder, name, one) for one in cast("list[Any]", value)]
     here = folder / value if isinstance(value, str) else None
     if here is not None and (os.path.exists(here) or glob.has_magic(value)):
         return str(here)

@@ -1,4 +1,4 @@
-"""Options of stencils, which several commands have, and their `NAME=VALUE` words."""
+"""Options of stencils, shared by several commands, and their `NAME=VALUE` words."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
     "boundaries",
     "clock",
     "grids",
-    "join",
     "numbers",
     "pairs",
     "precision",
     "scalars",
+    "split_at_commas",
     "with_stencil_options",
 ]
 
@@ -90,7 +90,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Given:
-    """Arguments of the command line: inputs of a stencil, and the name of the job."""
+    """Arguments of the command line: inputs of a stencil, name and labels of the job."""
 
     inputs: dict[str, Any] = field(default_factory=dict[str, Any])
     job_name: str | None = None
@@ -98,7 +98,7 @@ class Given:
 
 
 def with_stencil_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of stencils, which it takes as one argument, `given`."""
+    """Add the options of stencils to a command, which gets them as one argument, `given`."""
     known = inspect.signature(command).parameters.values()
     hints = get_type_hints(command, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -113,16 +113,16 @@ def with_stencil_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def called(**words: Any) -> None:
         stencil = {name: words.pop(name) for name in _OPTIONS}
-        command(**words, given=_given(stencil))
+        command(**words, given=_collect(stencil))
 
     made: Any = called
     made.__signature__ = inspect.Signature([*first, *options, *last])
     made.__annotations__ = {one.name: one.annotation for one in (*first, *options, *last)}
-    del made.__wrapped__  # whose signature would be taken
+    del made.__wrapped__  # its signature would take precedence
     return called
 
 
-def _given(words: dict[str, Any]) -> Given:
+def _collect(words: dict[str, Any]) -> Given:
     inputs = {
         "stencil_name": words["stencil_name"],
         "fields": pairs("--field", words["field"]),
@@ -133,30 +133,31 @@ def _given(words: dict[str, Any]) -> Given:
         "arithmetic": words["arithmetic"],
         "axes": {
             axis: None if dim == "none" else dim
-            for axis, dim in pairs("--axes", join(words["axes"])).items()
+            for axis, dim in pairs("--axes", split_at_commas(words["axes"])).items()
         },
-        "grid": grids("--grid", join(words["grid"])),
+        "grid": grids("--grid", split_at_commas(words["grid"])),
         "positions": {
-            name: join([dims]) for name, dims in pairs("--position", words["position"]).items()
+            name: split_at_commas([dims])
+            for name, dims in pairs("--position", words["position"]).items()
         },
-        "boundary": boundaries("--boundary", join(words["boundary"])),
+        "boundary": boundaries("--boundary", split_at_commas(words["boundary"])),
         "steps": words["steps"],
         "snapshot_every": words["snapshot_every"],
-        "time": clock("--time", join(words["time"])),
+        "time": clock("--time", split_at_commas(words["time"])),
         "feedback": pairs("--feedback", words["feedback"]),
         "target": words["target"],
         "mode": words["mode"],
-        "chunks": numbers("--chunk", join(words["chunk"])),
+        "chunks": numbers("--chunk", split_at_commas(words["chunk"])),
         "order": words["order"],
     }
     told = {name: value for name, value in inputs.items() if value not in (None, {})}
     return Given(told, words["job_name"], tuple(words["label"] or ()))
 
 
-def join(words: Sequence[str] | None) -> list[str]:
-    """Split words at commas, so that an option can be given once or several times.
+def split_at_commas(words: Sequence[str] | None) -> list[str]:
+    """Split words at commas: an option can be given once or several times.
 
-    >>> join(["I=x,J=y", "K=z"])
+    >>> split_at_commas(["I=x,J=y", "K=z"])
     ['I=x', 'J=y', 'K=z']
     """
     return [part for word in words or () for part in word.split(",") if part]
@@ -168,18 +169,18 @@ def pairs(option: str, words: Sequence[str] | None) -> dict[str, str]:
     >>> pairs("--field", ["inp=tos"])
     {'inp': 'tos'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
         if not (name and equals and value):
-            told = (
+            message = (
                 f"Expected NAME=VALUE, got '{word}'. Write {option} {_with_equals(option, word)}."
             )
-            raise typer.BadParameter(told, param_hint=option)
-        if name in found:
+            raise typer.BadParameter(message, param_hint=option)
+        if name in values:
             raise typer.BadParameter(f"'{name}' is given twice.", param_hint=option)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _with_equals(option: str, word: str) -> str:
@@ -226,17 +227,17 @@ def clock(option: str, words: Sequence[str] | None) -> dict[str, Any]:
     >>> clock("--time", ["start=2015-01-01", "step=15min", "interpolate.sst=previous"])
     {'start': '2015-01-01', 'step': '15min', 'interpolate': {'sst': 'previous'}}
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, text in pairs(option, words).items():
         key, dot, field_name = name.partition(".")
         if dot and key == "interpolate":
-            several = found.setdefault(key, {})
+            several = settings.setdefault(key, {})
             if not isinstance(several, dict):
                 raise typer.BadParameter(f"'{key}' is given twice.", param_hint=option)
             several[field_name] = text
         else:
-            found[name] = True if text == "true" else text
-    return found
+            settings[name] = True if text == "true" else text
+    return settings
 
 
 def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] | None:
@@ -251,10 +252,10 @@ def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] 
         return None
     if len(words) == 1 and words[0].isdecimal():
         return int(words[0])
-    found = pairs(option, words)
-    if not found.keys() <= {"int", "float"} or not set(found.values()) <= {"32", "64"}:
+    bits = pairs(option, words)
+    if not bits.keys() <= {"int", "float"} or not set(bits.values()) <= {"32", "64"}:
         raise typer.BadParameter("Write 32, or int=64 and float=32.", param_hint=option)
-    return {name: int(bits) for name, bits in found.items()}
+    return {name: int(number) for name, number in bits.items()}
 
 
 def grids(option: str, words: Sequence[str] | None) -> dict[str, dict[str, str]]:
@@ -263,15 +264,15 @@ def grids(option: str, words: Sequence[str] | None) -> dict[str, dict[str, str]]
     >>> grids("--grid", ["X.center=xh", "X.right=xq"])
     {'X': {'center': 'xh', 'right': 'xq'}}
     """
-    found: dict[str, dict[str, str]] = {}
+    grid: dict[str, dict[str, str]] = {}
     for name, dim in pairs(option, words).items():
         axis, dot, position = name.rpartition(".")
         if not dot:
             raise typer.BadParameter(
                 f"Expected AXIS.POSITION=DIM, got '{name}={dim}'.", param_hint=option
             )
-        found.setdefault(axis, {})[position] = dim
-    return found
+        grid.setdefault(axis, {})[position] = dim
+    return grid
 
 
 def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:
@@ -284,27 +285,27 @@ def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:
     >>> boundaries("--boundary", ["y=edge", "y.fields.v=0"])
     {'y': {'low': 'edge', 'high': 'edge', 'fields': {'v': {'constant': 0.0}}}}
     """
-    found: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     own: dict[str, dict[str, Any]] = {}
     for name, text in pairs(option, words).items():
         kind = _kind(option, text)
         dim, of_field, field = name.partition(".fields.")
-        into = own.setdefault(dim, {}) if of_field else found
+        into = own.setdefault(dim, {}) if of_field else conditions
         _put(into, field if of_field else name, kind, option)
     for dim, fields in own.items():
-        rule: Any = found.get(dim, {})
+        rule: Any = conditions.get(dim, {})
         if isinstance(rule, str) or "constant" in rule:
             rule = {"low": rule, "high": rule}
-        found[dim] = {**rule, "fields": fields}
-    return found
+        conditions[dim] = {**rule, "fields": fields}
+    return conditions
 
 
-def _put(found: dict[str, Any], name: str, kind: Any, option: str) -> None:
+def _put(conditions: dict[str, Any], name: str, kind: Any, option: str) -> None:
     whole, dot, side = name.rpartition(".")
     if not (dot and side in ("low", "high")):
-        found[name] = kind
+        conditions[name] = kind
         return
-    sides = found.setdefault(whole, {})
+    sides = conditions.setdefault(whole, {})
     if not isinstance(sides, dict):
         raise typer.BadParameter(f"'{whole}' is given twice.", param_hint=option)
     sides[side] = kind

@@ -1,4 +1,4 @@
-"""Commands that look at jobs and uploads, wait for them, fetch and delete them."""
+"""Commands that list, show, await, download and delete jobs and uploads."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from halocline.command.base import (
     Quiet,
     Url,
     app,
+    find_job,
     finish,
-    finish_at,
-    found,
-    output_at,
+    finish_and_print,
     print_job,
-    resumable,
+    resolve_output,
+    show_resume_command,
     uploads,
 )
 from halocline.command.render import render_event, render_jobs, render_uploads
@@ -74,7 +74,7 @@ def show(
 ) -> None:
     """Show the state of a job, its inputs, or the order of its blocks."""
     with Client(url) as client:
-        job = found(client, identity)
+        job = find_job(client, identity)
         if inputs:
             typer.echo(json.dumps({"process": job.process, "inputs": job.inputs}, indent=2))
         elif not schedule:
@@ -87,18 +87,18 @@ def show(
 
 @app.command()
 def cancel(identity: Identity, url: Url = None, as_json: Json = False) -> None:
-    """Cancel a waiting or running job. A job that has ended is not changed."""
+    """Cancel a waiting or running job. A finished job is not changed."""
     with Client(url) as client:
-        job = found(client, identity)
+        job = find_job(client, identity)
         status = job.cancel()
         typer.echo(json.dumps({"jobID": job.id, "status": status}) if as_json else status)
 
 
 @app.command("rm")
 def remove(identity: Identity, url: Url = None, as_json: Json = False) -> None:
-    """Remove a job with its result. It is cancelled first if it has not ended."""
+    """Delete a job and its result. An unfinished job is cancelled first."""
     with Client(url) as client:
-        job = found(client, identity)
+        job = find_job(client, identity)
         job.remove()
         typer.echo(json.dumps({"jobID": job.id, "removed": True}) if as_json else job.id)
 
@@ -114,9 +114,9 @@ def logs(
 ) -> None:
     """Print the log of a job."""
     with Client(url) as client:
-        job = found(client, identity)
+        job = find_job(client, identity)
         if follow or as_json:
-            with resumable(job):
+            with show_resume_command(job):
                 for event in job.events():
                     whole = {"id": event.id, "kind": event.kind, **event.data}
                     typer.echo(json.dumps(whole) if as_json else render_event(event))
@@ -155,7 +155,7 @@ def remove_uploads(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Delete uploads. Those of unfinished jobs are kept."""
+    """Delete uploads. Inputs of unfinished jobs are kept."""
     with Client(url) as client:
         known = [str(document["id"]) for document in client.uploads.list()]
         for given in identities:
@@ -168,7 +168,7 @@ def remove_uploads(
 def open_result(identity: Identity, url: Url = None, as_json: Json = False) -> None:
     """Print the address of the result of a job, and how to open it."""
     with Client(url) as client:
-        job = found(client, identity)
+        job = find_job(client, identity)
         address = job.result_url()
     if as_json:
         typer.echo(json.dumps({"jobID": job.id, "href": address}))
@@ -184,7 +184,7 @@ def open_result(identity: Identity, url: Url = None, as_json: Json = False) -> N
 def wait(identity: Identity, quiet: Quiet = False, url: Url = None, as_json: Json = False) -> None:
     """Wait for the end of a job."""
     with Client(url) as client:
-        job = found(client, identity)
+        job = find_job(client, identity)
         finish(job, None, show=not (quiet or as_json))
         print_job(job, as_json)
 
@@ -194,17 +194,15 @@ def download(
     identity: Identity,
     output: Annotated[
         str | None,
-        typer.Argument(
-            help="The new Zarr store, or '.nc' file, for the result.", show_default=_OUTPUT
-        ),
+        typer.Argument(help="Path of the new Zarr store, or '.nc' file.", show_default=_OUTPUT),
     ] = None,
     quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Wait for a job, and copy its result to a local Zarr store or NetCDF file."""
-    place = output_at(output, _OUTPUT)
-    assert place is not None, "there is a default"
+    """Wait for a job, and download its result as a Zarr store or a NetCDF file."""
+    path = resolve_output(output, _OUTPUT)
+    assert path is not None, "there is a default"
     with Client(url) as client:
-        job = found(client, identity)
-        finish_at(job, place, quiet=quiet, as_json=as_json)
+        job = find_job(client, identity)
+        finish_and_print(job, path, quiet=quiet, as_json=as_json)

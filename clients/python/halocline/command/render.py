@@ -69,7 +69,7 @@ def render_uploads(documents: Sequence[dict[str, Any]]) -> str:
 
 
 def render_job(document: dict[str, Any]) -> str:
-    """Return a job's state, one property a line, and below them why it failed."""
+    """Return the state of a job, one property a line, followed by the error if it failed."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -104,7 +104,7 @@ def render_event(event: Event) -> str:
 
 
 def render_error(error: HaloclineError, as_json: bool = False) -> str:
-    """Return an error for standard error: sentence, excerpt with its caret, and the way out."""
+    """Return an error for standard error: message, excerpt with its caret, and hint."""
     if as_json:
         inner = error.error if isinstance(error, JobFailed) else error
         document = {"code": inner.code, "message": inner.message, "hint": inner.hint}
@@ -113,14 +113,14 @@ def render_error(error: HaloclineError, as_json: bool = False) -> str:
     if isinstance(error, JobFailed):
         lines.append(error.message)
         error = error.error
-    lines += _told(error)
+    lines += _error_lines(error)
     for other in error.others if isinstance(error, ProgramError) else ():
-        lines += ["", *_told(other)]
+        lines += ["", *_error_lines(other)]
     return "\n".join(lines)
 
 
-def _told(error: HaloclineError) -> Iterator[str]:
-    """Yield the lines that one error takes."""
+def _error_lines(error: HaloclineError) -> Iterator[str]:
+    """Yield the lines of one error."""
     if isinstance(error, ProgramError) and error.place:
         yield f"{error.place}:"
     yield f"error: {in_words_of(Interface.COMMAND, error.message)}"
@@ -136,14 +136,14 @@ def _status(document: dict[str, Any]) -> Text:
 
 
 def _time(stamp: object) -> str:
-    """Write a time stamp of the service in the local time of the reader."""
+    """Return a time stamp of the service in local time."""
     if not isinstance(stamp, str):
         return ""
     return f"{datetime.fromisoformat(stamp).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def _drawn(table: Table) -> str:
-    """Draw for the terminal that standard output is, or without colours and at full width."""
+    """Return a table for the terminal, or without colours and at full width for a pipe."""
     screen = Console()
     width = screen.width if screen.is_terminal else 200
     console = Console(

@@ -15,11 +15,11 @@ from halocline.command.base import (
     Quiet,
     Url,
     app,
+    find_job,
     finish,
-    finish_at,
-    found,
-    output_at,
+    finish_and_print,
     print_job,
+    resolve_output,
 )
 from halocline.command.inputs import read_inputs
 from halocline.command.jobfile import is_job_file, read_job_file
@@ -32,7 +32,7 @@ from halocline_engine.language.python.sources import with_place
 
 __all__ = ()
 
-_What = Annotated[
+_Program = Annotated[
     str,
     typer.Argument(
         help="A '.py' file with a stencil, a job file ('.toml', '.yaml', '.json'), or a '.json' "
@@ -47,7 +47,7 @@ _Dataset = Annotated[
     str | None,
     typer.Argument(
         help="A local file or Zarr store, several as 'data_*.nc' in quotes, or upload:ID, job:ID,"
-        " file:PATH; it may stand in a file with inputs."
+        " file:PATH. A file with inputs may name it instead."
     ),
 ]
 _OUTPUT = "result.zarr"
@@ -56,7 +56,7 @@ _OUTPUT = "result.zarr"
 @app.command()
 @with_stencil_options
 def submit(
-    program: _What,
+    program: _Program,
     dataset: _Dataset = None,
     process: _Process = None,
     *,
@@ -64,16 +64,16 @@ def submit(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
     output: Annotated[
         str | None,
-        typer.Option(help="Wait, and copy the result to this new Zarr store or '.nc' file."),
+        typer.Option(help="Wait, and write the result to this new Zarr store or '.nc' file."),
     ] = None,
     quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a job and print its id. --wait and --output wait for its end."""
-    place = output_at(output)
+    """Submit a job and print its id. With --wait or --output, wait for its end."""
+    place = resolve_output(output)
     with Client(url) as client:
-        job, _ = _submitted(client, program, dataset, process, given)
+        job, _ = _submit(client, program, dataset, process, given)
         if wait or place:
             finish(job, place, show=not (quiet or as_json))
         print_job(job, as_json, short=not (wait or place))
@@ -82,34 +82,32 @@ def submit(
 @app.command()
 @with_stencil_options
 def run(
-    program: _What,
+    program: _Program,
     dataset: _Dataset = None,
     process: _Process = None,
     *,
     given: Given,
     output: Annotated[
         str | None,
-        typer.Option(
-            help="The new Zarr store, or '.nc' file, for the result.", show_default=_OUTPUT
-        ),
+        typer.Option(help="Path of the new Zarr store, or '.nc' file.", show_default=_OUTPUT),
     ] = None,
     quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a job, wait for it, and copy its result to a local Zarr store or NetCDF file."""
+    """Submit a job, wait for it, and download its result as a Zarr store or a NetCDF file."""
     written = read_job_file(Path(program)).output if is_job_file(program, process) else None
-    place = output_at(output or written, _OUTPUT)
+    place = resolve_output(output or written, _OUTPUT)
     assert place is not None, "there is a default"
     with Client(url) as client:
-        job, _ = _submitted(client, program, dataset, process, given)
-        finish_at(job, place, quiet=quiet, as_json=as_json)
+        job, _ = _submit(client, program, dataset, process, given)
+        finish_and_print(job, place, quiet=quiet, as_json=as_json)
 
 
 @app.command()
 @with_stencil_options
 def plan(
-    program: _What,
+    program: _Program,
     dataset: _Dataset = None,
     process: _Process = None,
     *,
@@ -119,7 +117,7 @@ def plan(
 ) -> None:
     """Print the plan of a job without running it: halo, blocks, memory and bytes."""
     with Client(url) as client:
-        job, _ = _submitted(client, program, dataset, process, given, dry_run=True)
+        job, _ = _submit(client, program, dataset, process, given, dry_run=True)
         made = job.plan()
         job.remove()
     typer.echo(json.dumps(made, indent=2) if as_json else str(made))
@@ -128,10 +126,10 @@ def plan(
 @app.command()
 @with_stencil_options
 def clone(identity: Identity, *, given: Given, url: Url = None, as_json: Json = False) -> None:
-    """Submit a job again with changed inputs, and print the new id."""
+    """Submit a job again with changed inputs, and print its id."""
     with Client(url) as client:
         called = {"job_name": given.job_name, "labels": given.labels or None}
-        job = found(client, identity).clone(**called, **given.inputs)
+        job = find_job(client, identity).clone(**called, **given.inputs)
         print_job(job, as_json, short=True)
 
 
@@ -143,13 +141,13 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a dataset, keep it until it is removed, and print its reference."""
+    """Upload a dataset, which is kept until it is deleted, and print its reference."""
     with Client(url) as client, opened_files(dataset) as opened:
         reference = client.upload(opened)
     typer.echo(json.dumps({"reference": reference}) if as_json else reference)
 
 
-def _submitted(
+def _submit(
     client: Client,
     program: str,
     dataset: str | None,
@@ -158,7 +156,7 @@ def _submitted(
     *,
     dry_run: bool = False,
 ) -> tuple[Job, Path | None]:
-    """Submit what a program, a job file, or a file of inputs says, with the options."""
+    """Submit a program, a job file, or a file of inputs, with the options of the command."""
     called: dict[str, Any] = {"dry_run": dry_run}
     if is_job_file(program, process):
         written = read_job_file(Path(program), dataset)
@@ -175,7 +173,7 @@ def _submitted(
     if process is not None:
         if given.inputs:
             raise typer.BadParameter(
-                "The options of a stencil do not go with it; write its inputs into the file.",
+                "Options of a stencil cannot be combined with it; write the inputs into the file.",
                 param_hint="--process",
             )
         return client.submit(process, read_inputs(Path(program), dataset), **called), None

@@ -1,1 +1,1 @@
-"""Arguments of users, converted to what the service takes."""
+"""Arguments of the client's methods, checked and converted to JSON."""

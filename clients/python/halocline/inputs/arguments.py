@@ -1,7 +1,7 @@
 """The arguments of the client's methods, checked before anything is sent.
 
-The same name means the same kind in every method, so that one table says them all. Messages have
-what was expected, what was got, and an example.
+An argument has the same type in every method, so that one table of names suffices. Messages have
+the expected type, the actual value, and an example.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ _Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON carries them, without those that were left out.
+    """Return arguments as JSON, without those that are None or empty.
 
-    Raises ArgumentError where one is of another kind than its name says.
+    Raises ArgumentError if an argument has the wrong type.
     """
-    found = {
+    checked = {
         name: CHECKS[name](name, value) if name in CHECKS else value
         for name, value in given.items()
         if value is not None
     }
-    return {name: value for name, value in found.items() if not _is_nothing(value)}
+    return {name: value for name, value in checked.items() if not _is_empty(value)}
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, dict) and not value)
 
 
 def by_name(argument: str, given: Any) -> dict[str, Any]:
-    """Return a mapping from names; empty where None was given."""
+    """Return a mapping from names, empty for None."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise _wrong(argument, "a mapping", given)
-    found = cast("Mapping[Any, Any]", given)
-    for name in found:
+    mapping = cast("Mapping[Any, Any]", given)
+    for name in mapping:
         if not isinstance(name, str):
             raise _wrong(argument, "a mapping from names", name)
-    return dict(found)
+    return dict(mapping)
 
 
 def text(argument: str, given: Any) -> str:
@@ -66,21 +66,21 @@ def text(argument: str, given: Any) -> str:
 
 
 def limited(argument: str, given: Any) -> int:
-    """Return a number of items, from 1."""
-    found = _whole(argument, given)
-    if found < 1:
+    """Return a whole number from 1."""
+    count = _whole(argument, given)
+    if count < 1:
         raise _wrong(argument, "a whole number from 1", given)
-    return found
+    return count
 
 
 def seconds(argument: str, given: Any) -> float | None:
-    """Return a number of seconds, or None for no end."""
+    """Return a number of seconds, or None for no limit."""
     if given is None:
         return None
-    found = float(_number(argument, given))
-    if not found >= 0:
+    duration = float(_number(argument, given))
+    if not duration >= 0:
         raise _wrong(argument, "a number of seconds", given)
-    return found
+    return duration
 
 
 def flag(argument: str, given: Any) -> bool:
@@ -94,41 +94,41 @@ def place(argument: str, given: Any) -> Path:
     """Return a path."""
     if isinstance(given, Path):
         return given
-    found = text(argument, given)
-    if not found or "\0" in found:
+    path = text(argument, given)
+    if not path or "\0" in path:
         raise _wrong(argument, "a path", given)
-    return Path(found)
+    return Path(path)
 
 
 def names(argument: str, given: Any) -> list[str]:
-    """Return several names; a text alone is none, as its letters would be taken for them."""
+    """Return a list of names; a single text is refused, as it iterates over its letters."""
     if not isinstance(given, str | bytes | Mapping):
-        found: list[object] | None = None
+        several: list[object] | None = None
         with suppress(TypeError):
-            found = list(cast("Iterable[object]", given))
-        if found is not None and all(isinstance(name, str) for name in found):
-            return cast("list[str]", found)
+            several = list(cast("Iterable[object]", given))
+        if several is not None and all(isinstance(name, str) for name in several):
+            return cast("list[str]", several)
     raise _wrong(argument, "a list of names", given)
 
 
 def _names_by_name(argument: str, given: Any) -> dict[str, str]:
-    found = by_name(argument, given)
-    for name, value in found.items():
+    mapping = by_name(argument, given)
+    for name, value in mapping.items():
         if not isinstance(value, str):
             raise _wrong(argument, f"a mapping with a name for '{name}'", value)
-    return found
+    return mapping
 
 
 def _axes(argument: str, given: Any) -> dict[str, str | None]:
-    """Return dimensions by axis; None is that of an axis that a dataset does not have."""
-    found = by_name(argument, given)
-    named = _names_by_name(argument, {name: dim for name, dim in found.items() if dim is not None})
-    return {name: named.get(name) for name in found}
+    """Return dimensions by axis, None for an axis that the dataset lacks."""
+    dims = by_name(argument, given)
+    named = _names_by_name(argument, {name: dim for name, dim in dims.items() if dim is not None})
+    return {name: named.get(name) for name in dims}
 
 
 def _sizes(argument: str, given: Any) -> dict[str, int]:
-    found = by_name(argument, given)
-    return {name: _whole(f"{argument}['{name}']", size) for name, size in found.items()}
+    sizes = by_name(argument, given)
+    return {name: _whole(f"{argument}['{name}']", size) for name, size in sizes.items()}
 
 
 def _grid(argument: str, given: Any) -> dict[str, dict[str, str]]:
@@ -142,15 +142,15 @@ def _positions(argument: str, given: Any) -> dict[str, list[str]]:
 
 
 def _boundary(argument: str, given: Any) -> dict[str, Any]:
-    found = by_name(argument, given)
-    for name, rule in found.items():
+    rules = by_name(argument, given)
+    for name, rule in rules.items():
         if not isinstance(rule, str | Mapping):
             raise _wrong(argument, f"a mapping with a rule for '{name}'", rule)
-    return {name: _rule(rule) for name, rule in found.items()}
+    return {name: _rule(rule) for name, rule in rules.items()}
 
 
 def _rule(rule: Any) -> Any:
-    """Return a rule, or one for each side, with Python's numbers."""
+    """Return a rule, or a rule for each side, with Python's numbers."""
     if isinstance(rule, Mapping):
         return {side: _rule(each) for side, each in cast("Mapping[str, Any]", rule).items()}
     number = plain_number(rule)
@@ -264,8 +264,8 @@ def _precision(argument: str, given: Any) -> int | dict[str, int]:
 
 def _until(argument: str, given: Any) -> dict[str, Any]:
     kinds: Mapping[str, _Check] = {"below": _number, "check_every": _whole}
-    told = by_name(argument, given)
-    return {name: kinds.get(name, text)(f"{argument}['{name}']", told[name]) for name in told}
+    members = by_name(argument, given)
+    return {name: kinds.get(name, text)(f"{argument}['{name}']", members[name]) for name in members}
 
 
 def _diagnostics(argument: str, given: Any) -> dict[str, Any]:
@@ -347,7 +347,7 @@ _TEXTS = (
     *("index", "left", "right", "out_of_range", "negative", "duplicates", "operation"),
     *("location", "job_name", "arithmetic"),
 )
-#: What makes of an argument what JSON carries, by its name.
+#: Conversion of each argument to JSON, by name.
 CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(_TEXTS, text),
     **dict.fromkeys(("fields", "feedback"), _names_by_name),

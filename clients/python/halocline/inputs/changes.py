@@ -1,4 +1,4 @@
-"""The inputs of a job that is submitted again with some of them changed."""
+"""Inputs of a job that is submitted again with changes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DATASETS = frozenset({"dataset", "factors", "mesh", "weights"})
 
 
 def changed(inputs: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs with some of them changed, as JSON; datasets stay what they are.
+    """Return inputs as JSON with changes, except for datasets, which are not changed here.
 
-    Mappings are merged by name, and None leaves an input out. Raises ArgumentError where one is of
-    another kind than its name says.
+    Mappings are merged by name, and None removes an input. Raises ArgumentError if an input has the
+    wrong type.
 
     >>> changed({"scalars": {"a": 1, "b": 2}, "steps": 3}, {"scalars": {"b": 4}, "steps": None})
     {'scalars': {'a': 1, 'b': 4}}

@@ -18,11 +18,11 @@ _KNOWN = ("status", "process", "job_name", "labels", "since")
 
 
 def asked_jobs(limit: int, filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the query of a list of jobs; raises ArgumentError where a filter is invalid."""
+    """Return the query for a list of jobs; raises ArgumentError if a filter is invalid."""
     for name in filters:
         if name not in _KNOWN:
             raise ArgumentError(
-                f"There is no filter '{name}' of jobs.", hint=f"There are {', '.join(_KNOWN)}."
+                f"There is no filter '{name}' for jobs.", hint=f"There are {', '.join(_KNOWN)}."
             )
     query: dict[str, Any] = {"limit": limit}
     for name, parameter in (("status", "status"), ("process", "processID")):
@@ -40,7 +40,7 @@ def asked_jobs(limit: int, filters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def moment(given: Any, now: datetime) -> str:
-    """Return a moment as RFC 3339: one that is given, or a span before now.
+    """Return a moment in the form of RFC 3339, given as a time or as a span before now.
 
     >>> now = datetime(2026, 1, 31, 12, tzinfo=UTC)
     >>> moment("2 days", now), moment("2026-01-30", datetime(2026, 1, 31, tzinfo=UTC))[:10]

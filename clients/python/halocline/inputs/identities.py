@@ -1,4 +1,4 @@
-"""Ids of jobs and uploads by a part of them."""
+"""Ids of jobs and uploads, given in part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SHORTEST = 4
 
 
 def one_of(part: str, known: Sequence[str]) -> str:
-    """Return the only known id that begins or ends with a text, or the text itself.
+    """Return the only known id that begins or ends with a text, otherwise the text.
 
-    Ids begin with the time, so their ends tell jobs of one minute apart.
+    Ids begin with the time; the ends of ids distinguish jobs of the same minute.
 
     >>> one_of("2bac840e", ["01a2-2bac840e", "01a2-657cf075"])
     '01a2-2bac840e'

@@ -1,4 +1,4 @@
-"""Programs of users as text: strings, files, and Python functions with all that they refer to."""
+"""Programs as text: from strings, files, and Python functions with everything they refer to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HINT = "Pass the text of a program, the path of a '.py' file that is here, or t
 def program_and_externals(
     program: ProgramLike, externals: Any, name: str | None
 ) -> tuple[Source, dict[str, Any]]:
-    """Return the text of a program, and its externals; raises SourceError if it has no text."""
+    """Return the text of a program and its externals; raises SourceError if there is no text."""
     given = by_name("externals", externals)
     try:
         return with_externals(program, given, name)
@@ -28,7 +28,7 @@ def program_and_externals(
 
 
 def program_source(program: ProgramLike) -> Source:
-    """Return the text of a program; raises SourceError if it has none."""
+    """Return the text of a program; raises SourceError if there is none."""
     try:
         return sources.program_source(program)
     except errors.SourceError as error:

@@ -1,4 +1,4 @@
-"""Inputs by name, also those of the stages of a sequence."""
+"""Inputs by name, including those of the stages of a sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["each_input", "with_texts"]
 
 
 def each_input(inputs: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
-    """Return inputs with each one changed, and each one of the stages among them.
+    """Return inputs with a function applied to each, including the inputs of stages.
 
     >>> inputs = {"steps": 3, "stages": [{"solve": {"rhs": "b", "factors": "f.zarr"}}]}
     >>> each_input(inputs, lambda name, value: "job:1" if name == "factors" else value)["stages"]
@@ -41,7 +41,7 @@ def _stage(stage: Any, change: Callable[[str, Any], Any]) -> Any:
 
 
 def with_texts(stages: Any) -> Any:
-    """Return stages with the texts of their programs, which may be paths or functions."""
+    """Return stages whose programs, given as paths or functions, are text."""
     if not isinstance(stages, list | tuple):
         return stages
     return [_with_text(stage) for stage in cast("Iterable[Any]", stages)]

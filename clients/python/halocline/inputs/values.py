@@ -1,4 +1,4 @@
-"""Values of users as JSON carries them."""
+"""Conversion of numbers, externals and types to JSON."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def numbers(
 
 
 def plain_externals(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Like `numbers`, but refuse numbers whose type would be lost and change the program.
+    """Like `numbers`, but refuse numbers whose type JSON would lose, as it affects the program.
 
-    Texts and mappings, such as places on an axis and constants of a module, stay what they are.
+    Texts and mappings, such as positions on an axis and constants of a module, are kept.
     """
     held: dict[str, Any] = {}
     for key, value in (values or {}).items():
@@ -55,8 +55,7 @@ def plain_externals(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
         kind = "float64" if plain_number(one) is None else str(getattr(one, "dtype", "float64"))
         if kind not in ("bool", "int64", "float64"):
             raise ArgumentError(
-                f"The value of '{key}' in 'externals' is '{kind}', a type that JSON "
-                "does not carry.",
+                f"The value of '{key}' in 'externals' is '{kind}', a type that JSON does not have.",
                 hint="Write it as a constant in the program, such as 'HALF = np.float32(0.5)'.",
             )
     rest = {key: value for key, value in (values or {}).items() if key not in held}
@@ -64,7 +63,7 @@ def plain_externals(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def dtype_name(value: Any) -> str:
-    """Return a type's NumPy name; a type of fields is a text, like `Field[IJ, np.float64]`."""
+    """Return the NumPy name of a type; the type of a field is kept as text."""
     if isinstance(value, str) and "[" in value:
         return value
     try:

@@ -1,4 +1,4 @@
-"""Docstrings and signatures of methods, from what they share."""
+"""Docstrings and signatures of methods, completed with shared paragraphs and arguments."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ ServiceError, ConnectionFailed
 _PARAGRAPHS = {
     "dataset": """
 dataset : xarray.Dataset, xarray.DataArray, Job, str, path or list of paths
-    An xarray object, which is uploaded; a Job, whose result is taken; a reference ('upload:...',
+    An xarray object, which is uploaded; a Job, whose result is read; a reference ('upload:...',
     'job:...', 'file:...'); or a path, which is opened and uploaded if it exists on this machine,
-    and otherwise looked for by the service below its own folders. Several files, as a list or with
-    a pattern ('data_*.nc'), are joined along the dimension in which they differ, and uploaded.
+    and otherwise refers to the folders of the service. Several files, as a list or a pattern
+    ('data_*.nc'), are joined along the dimension in which they differ, and uploaded.
 """,
     "indices": """
 out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
-    Rule for indices that name no element.
+    Rule for indices out of range.
 negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
     Whether -1 is out of range, or the last element.
 fill : number, optional
-    Value where nothing is moved; by default NaN, or 0 in types without NaN.
+    Value of elements that are not assigned; by default NaN, or 0 for types without NaN.
 """,
     "job": f"{described(JobArguments)}{_ACCEPTED}",
     "submission": f"{described(ComputeArguments)}\n{described(JobArguments)}{_ACCEPTED}",
@@ -52,9 +52,9 @@ fill : number, optional
 
 
 def documented(kind: type) -> Callable[[_Method], _Method]:
-    """Complete the docstring of a method, and show what its ``**given`` takes of a kind.
+    """Complete the docstring of a method, and show the arguments of its ``**given``.
 
-    Each line ``%(name)s`` stands for a paragraph that several methods share.
+    Each line ``%(name)s`` is replaced with a paragraph that several methods share.
     """
 
     def shown(method: _Method) -> _Method:

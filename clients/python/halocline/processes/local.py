@@ -48,18 +48,18 @@ _NOT_INPUTS = ("cluster", "on_event", "cancelled", "options", "workspace", "plan
 def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
     """Compute a process on this machine, without a service.
 
-    It needs `pip install 'halocline[engine]'`. The values are those that a service computes on the
-    same target, and so are the attributes, but for the job.
+    It needs `pip install 'halocline[engine]'`. Values and attributes equal those of a service on
+    the same target, except for the attributes of the job.
 
     Parameters
     ----------
     process : str
         Name of the process, such as 'stencil'.
     **inputs : object
-        Its inputs, as the client's method of the same name takes them, or as `Job.inputs` gives
-        them. A dataset is an xarray object, a path, or several paths. `output` names a Zarr store
-        or a NetCDF file for a result that is larger than memory, and `progress` says whether a bar
-        is shown, as `run` takes it.
+        Inputs, as for the client's method of the same name, or as returned by `Job.inputs`. A
+        dataset is an xarray object, a path, or several paths. `output` is the path of a Zarr store
+        or a NetCDF file for a result that is larger than memory, and `progress` whether a bar is
+        shown, as for `run`.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
-    """Return inputs as JSON, without those that name datasets, and the program's source."""
+    """Return inputs as JSON, except for datasets, and the program's source."""
     others = {name: value for name, value in inputs.items() if name not in DATASETS}
     source = program_source(others["program"]) if "program" in others else None
     if source is not None:
@@ -110,7 +110,7 @@ def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
 
 
 def installed_engine() -> Any:
-    """Return the engine; raises ArgumentError where what it needs is not installed."""
+    """Return the engine; raises ArgumentError if one of its requirements is not installed."""
     for name in _ENGINE:
         if importlib.util.find_spec(name) is None:
             raise ArgumentError(
@@ -123,7 +123,7 @@ def installed_engine() -> Any:
 
 
 def _local(name: str, given: Any) -> Any:
-    """Return a dataset that is here: an xarray object, or a path."""
+    """Return a dataset on this machine: an xarray object, or a path."""
     import xarray as xr
 
     if isinstance(given, xr.DataArray):
@@ -132,9 +132,9 @@ def _local(name: str, given: Any) -> Any:
         return cast("Any", given)
     if isinstance(given, str) and not given.startswith(("upload:", "job:")):
         return given
-    told = f"'{given}'" if isinstance(given, str) else f"'{type(given).__name__}'"
+    got = f"'{given}'" if isinstance(given, str) else f"'{type(given).__name__}'"
     raise ArgumentError(
-        f"Argument '{name}' must be an xarray Dataset or a path on this machine, got {told}.",
+        f"Argument '{name}' must be an xarray Dataset or a path on this machine, got {got}.",
         hint="Pass the dataset itself, or 'job.result()'.",
     )
 
@@ -146,12 +146,12 @@ def _computed(
     datasets: Mapping[str, Any],
     place: Mapping[str, Any],
 ) -> xr.Dataset:
-    """Call the engine's function, and tell in the attributes what it has made."""
+    """Call the engine's function, and record the provenance in the attributes."""
     from halocline_engine.functions.reports.provenance import provenance
 
     targets: list[str] = []
 
-    def heard(event: Any) -> None:
+    def record_target(event: Any) -> None:
         targets.extend(str(event.target) for _ in range(event.kind == "planned"))
 
     function = cast("Callable[..., xr.Dataset]", getattr(engine, _FUNCTIONS[process]))
@@ -159,18 +159,18 @@ def _computed(
     given = _arguments(process, each_input(inputs, _here))
     options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
     how = {"options": engine.Options(**options)} if options else {}
-    result = function(**given, **datasets, **how, **place, on_event=heard)
+    result = function(**given, **datasets, **how, **place, on_event=record_target)
     named = {
         name: {"reference": str(value)} if isinstance(value, str | Path) else {}
         for name, value in datasets.items()
     }
-    told = each_input(inputs, _told)
-    made = provenance(process, told, target=targets[-1], datasets=named)
+    recorded = each_input(inputs, _without_dataset)
+    made = provenance(process, recorded, target=targets[-1], datasets=named)
     return result.assign_attrs(made)
 
 
 def _arguments(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs as arguments of the engine's function, also those of stages."""
+    """Return inputs as arguments of the engine's function, including those of stages."""
     match process, inputs:
         case "stencil", {"program": _}:
             return with_reading(inputs)
@@ -187,26 +187,26 @@ def _arguments(process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _here(name: str, value: Any) -> Any:
-    """Return an input as the engine takes it."""
-    if name == "program":  # a line break makes it text, and never a path
+    """Return an input as an argument of the engine's function."""
+    if name == "program":  # a line break marks it as text rather than a path
         return f"{value}\n"
     return _local(name, value) if name in DATASETS else value
 
 
-def _told(name: str, value: Any) -> Any:
-    """Return an input as JSON has it; what stands for a dataset has no name."""
+def _without_dataset(name: str, value: Any) -> Any:
+    """Return an input as JSON; datasets without a name become None."""
     return value if name not in DATASETS or isinstance(value, str) else None
 
 
 def _check_names(process: str, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raise ArgumentError for an input that the process does not have, or lacks."""
+    """Raise ArgumentError for unknown or missing inputs of a process."""
     known = {**inspect.signature(function).parameters}
     if process == "stencil":
         known |= dict.fromkeys((*READING, *_OPTIONS), _LEFT_OUT)
     for name in given:
         if name not in known or name in _NOT_INPUTS:
-            told = f"Process '{process}' has no input '{name}'{renamed_to(process, name)}."
-            raise ArgumentError(told, hint=_way_out(process, name, given[name], [*known]))
+            message = f"Process '{process}' has no input '{name}'{renamed_to(process, name)}."
+            raise ArgumentError(message, hint=_hint(process, name, given[name], [*known]))
     for name, one in known.items():
         if one.default is one.empty and name not in given:
             raise ArgumentError(
@@ -215,7 +215,7 @@ def _check_names(process: str, function: Callable[..., Any], given: Mapping[str,
             )
 
 
-def _way_out(process: str, name: str, value: Any, known: Sequence[str]) -> str:
+def _hint(process: str, name: str, value: Any, known: Sequence[str]) -> str:
     if name in _NOT_INPUTS:
         return f"Call the library: halocline.{_FUNCTIONS[process]}(..., {name}={shown(value)})."
     if close := nearest(name, known):
@@ -226,7 +226,7 @@ def _way_out(process: str, name: str, value: Any, known: Sequence[str]) -> str:
 
 @contextmanager
 def placed(source: Source | None) -> Generator[None]:
-    """Say of errors in a program where they are in the caller's own file."""
+    """Add the place in the caller's own file to errors in a program."""
     try:
         yield
     except ProgramError as error:

@@ -1,4 +1,4 @@
-"""One job for each of many datasets, some at a time."""
+"""One job for each of many datasets, a few at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outcome:
     job : Job or None
         The job; None if it was not accepted.
     error : Exception or None
-        Why there is no result; an error of Halocline, or what the caller's function has raised.
+        Reason for a missing result: an error of Halocline, or of the caller's function.
 
     """
 
@@ -59,7 +59,7 @@ def run_all(
         )
     if not hasattr(datasets, "__iter__") or isinstance(datasets, str):
         raise ArgumentError(
-            f"Argument 'datasets' must be several, got '{type(datasets).__name__}'.",
+            f"Argument 'datasets' must be iterable, got '{type(datasets).__name__}'.",
             hint="Write for example [first, second].",
         )
     return _outcomes(submit, datasets, at_once)
@@ -68,7 +68,7 @@ def run_all(
 def _outcomes(
     submit: Callable[[Any], Job], datasets: Iterable[Any], at_once: int
 ) -> Iterator[Outcome]:
-    """Yield the outcomes; no more datasets are taken than have a job at that time."""
+    """Yield the outcomes; a dataset is taken from the iterable when its job is submitted."""
     waiting: deque[Future[Outcome]] = deque()
     with ThreadPoolExecutor(at_once) as pool:
         try:
@@ -85,13 +85,12 @@ def _outcomes(
 def _outcome(submit: Callable[[Any], Job], dataset: Any) -> Outcome:
     try:
         job = cast("object", submit(dataset))
-    except Exception as error:  # of whatever kind: the others go on
+    except Exception as error:  # of any type, as the other jobs continue
         return Outcome(None, error)
     if not isinstance(job, Job):
-        told = f"Argument 'submit' must return a Job, got '{type(job).__name__}'."
-        return Outcome(
-            None, ArgumentError(told, hint="Return what a method of the client returns.")
-        )
+        message = f"Argument 'submit' must return a Job, got '{type(job).__name__}'."
+        hint = "Return the job, such as that of client.stencil(program, dataset)."
+        return Outcome(None, ArgumentError(message, hint=hint))
     try:
         job.result_url()
     except HaloclineError as error:

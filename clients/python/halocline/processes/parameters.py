@@ -1,6 +1,6 @@
-"""The arguments of processes, which methods of the client and of `dataset.halocline` take alike.
+"""The arguments of processes, shared by the methods of the client and of `dataset.halocline`.
 
-They are those of the engine's function that has the name of the process; a test compares both.
+They equal those of the engine's function of the same name; a test compares both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,11 +40,11 @@ class JobArguments(TypedDict, total=False):
     Parameters
     ----------
     dry_run : bool, default: False
-        Whether to plan the job only: the Job that is returned has a `plan()` and no result.
+        Whether to plan the job only: the returned Job has a `plan()` and no result.
     job_name : str, optional
         Name of the job, which need not be unique.
     labels : sequence of str, optional
-        Words by which jobs are found.
+        Labels by which jobs can be listed.
 
     """
 
@@ -59,9 +59,9 @@ class ComputeArguments(TypedDict, total=False):
     Parameters
     ----------
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
-        What computes on the workers of the service; 'gpu' means 'cuda'.
+        Target that computes on the workers of the service; 'gpu' means 'cuda'.
     mode : {'auto', 'streamed'}, default: 'auto'
-        How blocks pass through memory. `stencil` has 'resident' besides: blocks stay there, and
+        How blocks pass through memory. `stencil` also has 'resident': blocks stay in memory and
         exchange halos.
     chunks : mapping of str to int, optional
         Block sizes by dimension; by default they follow from the memory of the workers.

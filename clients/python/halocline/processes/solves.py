@@ -112,7 +112,7 @@ class Solves(Submitting):
     def solve(
         self, dataset: DatasetLike, factors: DatasetLike, **given: Unpack[SolveArguments]
     ) -> Job:
-        """Submit tridiagonal systems whose matrices were factored.
+        """Submit tridiagonal systems with factored matrices.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from halocline_engine.language.python.sources import (
 __all__ = ["Stencils"]
 
 
-#: Arguments that are sent where they were given only: few requests have them.
+#: Arguments that are only sent if given, as few requests have them.
 _RARE = ("literal_precision", "arithmetic", "order")
 
 
@@ -52,12 +52,11 @@ class Stencils(Submitting):
             is looped over, ``{'values': [...], 'dim': 'step'}``, or what the clock tells,
             ``{'clock': 'seconds'}``.
         externals : mapping of str to number, function, module or mapping, optional
-            Values of the names that the program imports from `__externals__`, or from a module that
-            is not read: numbers, places on an axis such as `I[0]`, functions, and modules, other
-            objects or mappings of which the program reads numbers or calls functions.
+            Values of the names that the program imports from `__externals__`, or from a module
+            whose source is not read: numbers, positions on an axis such as `I[0]`, functions, and
+            modules, objects or mappings with numbers and functions.
         dtypes : mapping of str to dtype or str, optional
-            Types that the annotations of the program give as names: of numbers, or of fields as
-            text.
+            Types of the names in annotations: types of numbers, or types of fields as text.
         stencil_name : str, optional
             Which stencil of the text, if it has several.
         literal_precision : {64, 32} or mapping of str to int, default: 64
@@ -66,8 +65,8 @@ class Stencils(Submitting):
         arithmetic : {'separate', 'fused'}, default: 'separate'
             Whether each operation is rounded by itself, or `a * b + c` once.
         axes : mapping of str to str or None, optional
-            Dimensions that are I, J and K, None if there is no such axis; by default they follow
-            from the coordinates.
+            Dimensions of I, J and K, None for an axis that the dataset lacks; by default they
+            follow from the coordinates.
         grid : mapping of str to mapping, optional
             Dimensions by axis and position, such as ``{'X': {'center': 'xh', 'right': 'xq'}}``,
             with the positions of xgcm; by default they follow from attributes and names.
@@ -75,24 +74,24 @@ class Stencils(Submitting):
             Dimensions of results on axes that have several; by default those of the input that
             they feed, those that all inputs have, or the centres.
         boundary : mapping of str to str or mapping, optional
-            What lies beyond the ends of a dimension: 'edge', 'reflect', 'symmetric',
+            Values beyond the ends of a dimension: 'edge', 'reflect', 'symmetric',
             'antisymmetric', 'extrapolate', 'periodic', 'none' or ``{'constant': value}``, for both
             ends or as ``{'low': ..., 'high': ...}``;
             with ``'fields': {name: rule}`` there, the rules of single fields.
         steps : int, default: 1
             Number of times the program is run.
         feedback : mapping of str to str, optional
-            Inputs by the output that becomes them in the next step.
+            Inputs by output: in the next step, the output replaces the input.
         until : mapping, optional
-            When the job may end before all steps are made: ``{'field': 'v', 'change': 'max',
-            'below': 1e-6, 'check_every': 100}`` ends it when the last of 100 steps changed the
-            output `v` by at most so much anywhere; 'norm' is the square root of the sum of squares.
+            Condition to end before the last step: ``{'field': 'v', 'change': 'max', 'below': 1e-6,
+            'check_every': 100}`` checks every 100 steps, and ends the job when a step changes the
+            output `v` by at most 1e-6 everywhere; 'norm' is the square root of the sum of squares.
         snapshot_every : int, optional
-            Steps between two snapshots: results are kept after so many steps, and so on, and after
-            the last one, along a first dimension 'step', or 'time' if there is a clock.
+            Steps between two snapshots of the results, along a first dimension 'step', or 'time' with a clock. The last
+            step is always a snapshot.
         time : mapping, optional
             Clock of the steps, such as ``{'start': '2015-01-01', 'step': '15min', 'interpolate':
-            'linear'}``. Variables that vary with time are read as it goes on.
+            'linear'}``. Variables that vary with time are interpolated to the steps.
         diagnostics : mapping of str to mapping, optional
             Sums, means, extremes and histograms of fields after each step, as `reduce` takes them:
             ``{'heat': {'sum': 't * area', 'every': 10}}``. They are variables of the result along a
@@ -139,7 +138,7 @@ class Stencils(Submitting):
         Parameters
         ----------
         expression : str
-            One expression, or lines ``name = expression``, of operators, arithmetic, functions,
+            An expression, or lines ``name = expression``, of operators, arithmetic, functions,
             variables and scalars. The text is parsed, never executed.
         %(dataset)s
         fields : mapping of str to str, optional
@@ -154,7 +153,7 @@ class Stencils(Submitting):
         boundary : mapping of str to str, optional
             ``{dim: 'periodic'}`` for periodic columns.
         dtype : {'float32', 'float64'}, optional
-            Type of all values.
+            Type of all fields.
         name : str, default: 'result'
             Name of the result of a bare expression.
         %(submission)s
@@ -175,15 +174,15 @@ class Stencils(Submitting):
         dataset: DatasetLike,
         **given: Unpack[SequenceArguments],
     ) -> Job:
-        """Submit several stages that follow each other, step by step, as one job.
+        """Submit several stages, run one after another in each step, as one job.
 
         Parameters
         ----------
         stages : sequence of mapping
             The stages of a step, each as ``{kind: arguments}``: the name of a method, such as
-            'stencil' or 'tridiagonal', with its arguments but the dataset. A stage reads the
-            dataset and what the stages before it made; what it makes takes the place of a variable
-            of the same name. ``{'repeat': 4, 'stages': [...]}`` runs stages four times.
+            'stencil' or 'tridiagonal', with its arguments except the dataset. A stage reads the
+            dataset and the results of earlier stages; its results replace variables of the same
+            name. ``{'repeat': 4, 'stages': [...]}`` runs stages four times.
         %(dataset)s
         steps : int, default: 1
             Number of times the stages are run.
@@ -191,9 +190,9 @@ class Stencils(Submitting):
             Variables of the dataset by the result that becomes them in the next step. A variable
             that gets a result may be passed on itself: ``{'h_new': 'h', 'h': 'h_old'}``.
         snapshot_every : int, optional
-            Steps between two snapshots, which lie along a first dimension 'step'.
+            Steps between two snapshots of the results, along a first dimension 'step'.
         results : sequence of str, optional
-            Which of the variables that stages make are results; by default all.
+            Results of stages to return; by default all.
         %(submission)s
 
         Examples

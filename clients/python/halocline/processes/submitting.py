@@ -1,4 +1,4 @@
-"""Submission of a process, for methods that name variables."""
+"""Base class of the methods that submit processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Submitting", "asked"]
 
 
 def asked(method: Callable[..., Job], given: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
-    """Return the inputs among what a method was ``**given``, and how the job is submitted."""
+    """Split the ``**given`` arguments of a method into inputs and options of the submission."""
     inputs = {**complete(method, given)}
     return inputs, How(**{name: inputs.pop(name) for name in JobArguments.__annotations__})
 
 
 class Submitting:
-    """Common base of the methods of all processes."""
+    """Base class of the methods of all processes."""
 
     _connection: Connection
 
@@ -38,9 +38,9 @@ class Submitting:
         needed: Iterable[str] = (),
         **others: Any,
     ) -> Job:
-        """Submit the process of a method; `others` are inputs besides what it was ``**given``.
+        """Submit the process of a method with its ``**given`` arguments and other inputs.
 
-        Of the dataset, what the inputs `variables` name is uploaded, and the variables `needed`.
+        The dataset is uploaded with the variables named by the inputs `variables`, and `needed`.
         """
         inputs, how = asked(method, given)
         needs = [*(text(name, inputs[name]) for name in variables), *needed]
@@ -50,5 +50,5 @@ class Submitting:
         return Job(self._connection, str(document["jobID"]))
 
     def _referred(self, name: str, value: Any) -> Any:
-        """Return an input, or what sends the dataset that it names and gives its reference."""
+        """Return an input, with a dataset wrapped in a `Reference`."""
         return Reference(self._connection, value) if name in DATASETS else value

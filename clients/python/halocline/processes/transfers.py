@@ -87,8 +87,8 @@ class Transfers(Submitting):
         variables : sequence of str, optional
             Variables to regrid; by default all on the source grid.
         skipna : bool, default: True
-            Whether NaN in the source is skipped: the other cells take over its weight. Otherwise
-            every target cell that uses one is NaN.
+            Whether to skip NaN in the source: the other cells take over its weight. Otherwise
+            target cells with NaN among their source cells are NaN.
         na_thres : float, default: 1.0
             With `skipna`, the share of the weight that may be missing, from 0 to 1: a target cell
             with more is NaN.
@@ -128,7 +128,7 @@ class Transfers(Submitting):
             components that `variables` names), or for vectors by their components normal to edges
             'normal_gradient', 'normal_divergence' and 'normal_curl'.
         variables : sequence of str, optional
-            Variables to take; by default all on the mesh.
+            Variables of the operator; by default all on the mesh.
         location : {'face', 'node', 'edge'}, optional
             Location of the values, by default 'face'.
         dim : str, optional

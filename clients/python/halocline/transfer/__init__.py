@@ -1,1 +1,1 @@
-"""Datasets on their way to the service, with the jobs that they are for."""
+"""Uploads of datasets, and submission of jobs."""

@@ -1,4 +1,4 @@
-"""A Zarr store on its way to the service: begun, gone on with after an interruption, and frozen."""
+"""Upload of a Zarr store: begun, resumed after an interruption, and completed."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["send_store"]
 _FIRST = "zarr.json"
 _WORKERS = 8
 _LOOK_SECONDS = 2.0
-_LOOKS = 100  # each of which waits at the service for 20 s
+_LOOKS = 100  # each waits in the service for up to 20 s
 _TRIES = 5
 
 
 def send_store(connection: Connection, root: Path, *, keep: bool) -> str:
-    """Send the objects of a Zarr store, unless the service has them, and return `upload:<id>`.
+    """Upload a Zarr store, unless the service has it, and return `upload:<id>`.
 
-    The content names the upload. One that was interrupted, here or in another process, is gone on
-    with: only what is missing there or differs is sent. Another process may send the same content
+    Uploads are identified by their content. An interrupted upload, of this or another process, is
+    resumed: only missing or different objects are sent. Other processes may upload the same content
     at the same time.
     """
     digests = _digests(root)
@@ -48,7 +48,7 @@ def send_store(connection: Connection, root: Path, *, keep: bool) -> str:
             return str(opened["reference"])
         try:
             _send(connection, root, opened, digests)
-        except NotFoundError:  # another process gave it up, or its last job was removed
+        except NotFoundError:  # discarded by another process, or removed with its last job
             if left == 0:
                 raise
         except ConflictError:
@@ -57,7 +57,7 @@ def send_store(connection: Connection, root: Path, *, keep: bool) -> str:
             _discard(connection, opened)
             raise
         except (BusyError, ConnectionFailed, KeyboardInterrupt):
-            raise  # what has arrived is of use when it is sent again
+            raise  # the next attempt resumes the upload
         except BaseException:
             _discard(connection, opened)
             raise
@@ -67,7 +67,7 @@ def send_store(connection: Connection, root: Path, *, keep: bool) -> str:
 
 
 def _digests(root: Path) -> dict[str, str]:
-    """Return the SHA-256 of each object by its key, in the order of the keys' bytes."""
+    """Return the SHA-256 of each object by its key, sorted by the bytes of the keys."""
     paths = {p.relative_to(root).as_posix(): p for p in root.rglob("*") if p.is_file()}
     keys = sorted(paths, key=str.encode)
     with ThreadPoolExecutor(_WORKERS) as pool:
@@ -80,7 +80,7 @@ def _sha256(path: Path) -> str:
 
 
 def _is_completed_elsewhere(connection: Connection, opened: Mapping[str, Any]) -> bool:
-    """Wait for another process that completes an upload; say whether it has."""
+    """Wait for another process that completes an upload; return whether it succeeded."""
     try:
         _complete(connection, f"/uploads/{opened['id']}/complete")
     except NotFoundError:
@@ -91,7 +91,7 @@ def _is_completed_elsewhere(connection: Connection, opened: Mapping[str, Any]) -
 
 
 def _discard(connection: Connection, opened: Mapping[str, Any]) -> None:
-    """Delete an upload that cannot be completed, if that is possible: another error is told."""
+    """Delete an upload that cannot be completed; errors of this are ignored for the first one."""
     with suppress(HaloclineError):
         connection.send("DELETE", f"/uploads/{opened['id']}")
 
@@ -99,9 +99,9 @@ def _discard(connection: Connection, opened: Mapping[str, Any]) -> None:
 def _send(
     connection: Connection, root: Path, opened: Mapping[str, Any], digests: Mapping[str, str]
 ) -> None:
-    """Send what is missing of a store, and freeze the upload.
+    """Send the missing objects of a store, and complete the upload.
 
-    The root's metadata go first: where they are there already, so may be other objects.
+    The metadata of the root are sent first: if the service has them, it may have other objects.
     """
     objects = _Objects(connection, root, str(opened["href"]), digests)
     begun = objects.has(_FIRST)
@@ -121,7 +121,7 @@ def _in_parallel(work: Callable[[str], None], keys: Iterable[str]) -> None:
 
 
 def _complete(connection: Connection, path: str) -> None:
-    """Freeze an upload; a large one is read for longer than a request lasts."""
+    """Complete an upload; reading a large one takes the service longer than one request."""
     for left in reversed(range(_LOOKS)):
         try:
             connection.post(path, {})
@@ -135,7 +135,7 @@ def _complete(connection: Connection, path: str) -> None:
 
 @dataclass(frozen=True)
 class _Objects:
-    """Sends files below a folder to keys below an address."""
+    """Files below a folder, sent to keys below an address."""
 
     connection: Connection
     root: Path
@@ -143,7 +143,7 @@ class _Objects:
     digests: Mapping[str, str]
 
     def has(self, key: str) -> bool:
-        """Whether the service has an object as it is here."""
+        """Return whether the service has an identical object."""
         try:
             answer = self.connection.send("HEAD", self._address(key))
         except NotFoundError:
@@ -156,14 +156,14 @@ class _Objects:
             self.send(key)
 
     def send(self, key: str) -> None:
-        """Send an object, and see that it has arrived unchanged."""
+        """Send an object, and verify the digest in the response."""
         content = (self.root / key).read_bytes()
         answer = self.connection.send("PUT", self._address(key), content=content)
-        told = answer.headers.get("ETag")
-        if told is not None and told != f'"{self.digests[key]}"':
+        tag = answer.headers.get("ETag")
+        if tag is not None and tag != f'"{self.digests[key]}"':
             raise ServiceError(
-                f"The object '{key}' did not arrive as it was sent: its SHA-256 is {told}.",
-                hint="Try again; if it comes again, something on the way changes what is sent.",
+                f"The object '{key}' was corrupted in transit: it has the SHA-256 {tag}.",
+                hint="Try again. If the error persists, a proxy may change the content.",
             )
 
     def _address(self, key: str) -> str:

@@ -1,8 +1,7 @@
-"""A result over HTTP as a Zarr store: lost connections are made again, and objects compared.
+"""A result over HTTP as a Zarr store, with retries and verified digests.
 
-Zarr reads what is used, several objects at a time; each is asked for as `Connection` asks, with
-retries. An object that the service does not have stands for fill values, as Zarr has it; whatever
-else goes wrong is an error.
+Zarr reads the chunks that are used, several at a time. A missing chunk consists of fill values, as
+Zarr defines; any other failure is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from halocline.config import Settings, load
 from halocline.connection import Connection
-from halocline.downloads import checked_content, raise_if_gone
+from halocline.downloads import check_content, raise_if_gone
 from halocline.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -41,9 +40,9 @@ def open_store(settings: Settings, url: str) -> xr.Dataset:
 
 
 class ResultStore(Store):
-    """The objects below an address of a service, to be read.
+    """Read-only Zarr store of the objects below an address of a service.
 
-    A pickled one holds the address; where it is loaded, the key is taken from the environment or
+    A pickled store holds the address; when it is loaded, the key is taken from the environment or
     the settings file.
     """
 
@@ -84,7 +83,7 @@ class ResultStore(Store):
         return False
 
     def close(self) -> None:
-        """Let go of the connections; they are made again when something is read."""
+        """Close the connections; they are reopened when something is read."""
         self._connection.close()
         self._connection = self._closing(Connection(self._connection.settings))
         super().close()
@@ -92,7 +91,7 @@ class ResultStore(Store):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Return an object or a part of it, None where there is none."""
+        """Return an object or a part of it, None if it does not exist."""
         content = await asyncio.to_thread(self._content, key, byte_range)
         return None if content is None else prototype.buffer.from_bytes(content)
 
@@ -104,7 +103,7 @@ class ResultStore(Store):
         return await asyncio.gather(*parts)
 
     async def exists(self, key: str) -> bool:
-        """Whether there is such an object."""
+        """Return whether an object exists."""
         return await asyncio.to_thread(self._has, key)
 
     async def set(self, key: str, value: Buffer) -> NoReturn:  # noqa: ARG002 - of a store
@@ -128,7 +127,7 @@ class ResultStore(Store):
         raise NotImplementedError
 
     def _closing(self, connection: Connection) -> Connection:
-        """Return a connection that is closed with the last dataset that needs it."""
+        """Return the connection, to be closed when this store is garbage-collected."""
         weakref.finalize(self, connection.close)
         return connection
 
@@ -142,7 +141,7 @@ class ResultStore(Store):
         except NotFoundError as error:
             raise_if_gone(error)
             return None
-        return checked_content(answer, key) if part is None else answer.content
+        return check_content(answer, key) if part is None else answer.content
 
     def _has(self, key: str) -> bool:
         try:
@@ -154,7 +153,7 @@ class ResultStore(Store):
 
 
 def _range(part: ByteRequest) -> str:
-    """Return a part as HTTP has it.
+    """Return a part in the notation of HTTP.
 
     >>> _range(RangeByteRequest(2, 5)), _range(OffsetByteRequest(7)), _range(SuffixByteRequest(3))
     ('2-4', '7-', '-3')
@@ -169,5 +168,5 @@ def _range(part: ByteRequest) -> str:
 
 
 def _attach(url: str, address: str) -> ResultStore:
-    """Make a store again in another process."""
+    """Return an unpickled store."""
     return ResultStore(Connection(load(url)), address)

@@ -1,4 +1,4 @@
-"""Sending a job whose datasets are sent first, where they are here."""
+"""Submission of jobs, after the upload of their local datasets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIES = 5
 class How:
     """Options of a submission: plan only, name and labels.
 
-    Raises ArgumentError where one is of another kind.
+    Raises ArgumentError if an option has the wrong type.
     """
 
     dry_run: bool = False
@@ -37,7 +37,7 @@ class How:
         names("labels", self.labels)
 
     def body(self, process: str, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Return the process that is asked for, and the document that asks for it."""
+        """Return the process to execute, and the body of the request."""
         called: dict[str, Any] = {} if self.job_name is None else {"job_name": self.job_name}
         if labels := list(self.labels):
             called["labels"] = labels
@@ -46,7 +46,7 @@ class How:
         return "plan", {"inputs": {"process": process, "inputs": inputs}, **called}
 
 
-#: With no name, and to be run.
+#: Run the job, without a name.
 PLAINLY = How()
 
 
@@ -55,9 +55,9 @@ def execute(
 ) -> dict[str, Any]:
     """Start a process and return its first status document; inputs may be a `Reference`.
 
-    The service checks the request by the outlines of datasets that are here before they are sent.
-    What was sent for a job goes with the last job that reads it, which may be removed just before
-    the new one comes; then it is sent again.
+    Before local datasets are uploaded, the service checks the request with their outlines. An
+    upload is deleted with the last job that reads it. If this happens just before the new job is
+    submitted, the dataset is uploaded again.
     """
     try:
         _check(connection, process, inputs)
@@ -101,7 +101,7 @@ def _executed(
 
 
 def _check(connection: Connection, process: str, inputs: Mapping[str, Any]) -> None:
-    """Raise what the service finds wrong before anything is sent."""
+    """Raise the errors that the service finds before datasets are uploaded."""
     outlines: dict[str, Any] = {}
     inner: list[Reference] = []
 
@@ -119,20 +119,20 @@ def _check(connection: Connection, process: str, inputs: Mapping[str, Any]) -> N
 
     plain = each_input(inputs, described)
     if inner or not outlines:
-        return  # the request itself is checked, once the datasets of its stages are there
+        return  # the request is checked at submission, after datasets of stages are uploaded
     left = {name: value for name, value in plain.items() if name not in outlines}
     body = {"inputs": left, "datasets": outlines}
     path = f"/processes/{quote(process, safe='')}/check"
     try:
         answer = connection.post(path, body, needs=("valid",))
     except TooLargeError:
-        return  # the dataset has very many variables: it is checked when it is there
+        return  # too many variables for an outline: checked at submission
     if problem := answer.get("problem"):
         raise from_problem(cast("Mapping[str, object]", problem))
 
 
 def _sent(own: list[str], _: str, value: Any) -> Any:
-    """Return an input, or how the service knows the dataset that is sent for it, noted in `own`."""
+    """Return an input; upload a dataset, and return its reference, also appended to `own`."""
     if not isinstance(value, Reference):
         return value
     own.append(value())

@@ -1,4 +1,4 @@
-"""Datasets on their way to the service: which variables go, and how they get there."""
+"""Uploads of datasets: opening of files, choice of variables, and transfer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 
 @runtime_checkable
 class HasResult(Protocol):
-    """A job whose result can be a dataset."""
+    """A job that can be passed as a dataset."""
 
     @property
     def id(self) -> str:
@@ -54,17 +54,17 @@ class HasResult(Protocol):
         ...
 
     def result_url(self) -> object:
-        """Wait, and return the address of the result, which may have to be awaited."""
+        """Wait, and return the address of the result, or a coroutine."""
         ...
 
 
 DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path | Sequence[str | Path]"
 
-#: What references begin with; other names with colons are those of files.
+#: Prefixes of references; other texts with colons are paths.
 _REFERENCES = ("upload:", "job:", "file:", "http://", "https://")
 _FORBIDDEN = 403
 _OPEN_IT = "Open it with xarray.open_zarr or xarray.open_dataset, and pass the dataset."
-#: Packages that read files with these first bytes.
+#: Packages that read files, by the first bytes of the file.
 _READERS: Mapping[bytes, tuple[str, ...]] = {
     b"CDF": ("netCDF4", "scipy"),
     b"\x89HDF": ("netCDF4", "h5netcdf"),
@@ -96,7 +96,7 @@ class Uploads:
         return cast("list[dict[str, Any]]", answer["uploads"])
 
     def remove(self, reference: str) -> None:
-        """Delete an upload; jobs that have read it stay.
+        """Delete an upload; jobs that have read it are kept.
 
         Parameters
         ----------
@@ -106,9 +106,9 @@ class Uploads:
         Raises
         ------
         ConflictError
-            A job that has not ended reads it.
+            An unfinished job reads it.
         NotFoundError
-            There is no such upload.
+            The upload does not exist.
 
         """
         named = text("reference", reference)
@@ -118,14 +118,14 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A dataset of a request, which is uploaded if it is here.
+    """A dataset of a request, which is uploaded if it is on this machine.
 
-    An xarray object is uploaded. A Job is its result. A string that begins with
-    `upload:`, `job:`, `file:` or `http` is a reference already. Any other `str` or `Path` is a
-    path: if it exists here, it is opened here and uploaded; if not, it is sent as it stands, for
-    the service to find below its own roots. A list of paths, or a text with `*`, `?` or `[` that is
-    no path, names files that are joined here. Only `variables` are uploaded where the dataset has
-    any of them, and all of it otherwise. With `complete`, it must have all of them.
+    An xarray object is uploaded. A Job means its result. A text that begins with `upload:`, `job:`,
+    `file:` or `http` is a reference. Any other text or `Path` is a path: if it exists, it is opened
+    and uploaded; otherwise it is sent unchanged, and refers to the folders of the service. Files
+    given as a list or as a pattern with `*`, `?` or `[` are joined and uploaded. Only `variables`
+    are uploaded if the dataset has any of them, otherwise all. With `complete`, the dataset must
+    have all of them.
     """
 
     connection: Connection
@@ -134,8 +134,8 @@ class Reference:
     complete: bool = False
 
     def __call__(self) -> str:
-        """Send the dataset if it is here, and return how the service knows it."""
-        with self._here() as dataset:
+        """Upload a local dataset, and return the reference."""
+        with self._open_local() as dataset:
             if dataset is not None:
                 named = () if _is_array(self.dataset) else self.variables
                 return upload(self.connection, dataset, named, complete=self.complete)
@@ -150,15 +150,15 @@ class Reference:
         return isinstance(self.dataset, str | Path) and str(self.dataset) == name
 
     def outline(self) -> dict[str, Any] | None:
-        """Return the outline of a dataset that is here, or None."""
+        """Return the outline of a local dataset, otherwise None."""
         from halocline_engine.datasets.storing.outline import outline_of
 
-        with self._here() as dataset:
+        with self._open_local() as dataset:
             return None if dataset is None else outline_of(dataset)
 
     @contextmanager
-    def _here(self) -> Generator[xr.Dataset | None]:
-        """Open a dataset that is here; raises ArgumentError for what is none."""
+    def _open_local(self) -> Generator[xr.Dataset | None]:
+        """Open a local dataset, or yield None; raises ArgumentError for other types."""
         import xarray as xr
 
         given: object = self.dataset
@@ -223,18 +223,18 @@ def _is_array(dataset: object) -> bool:
 
 
 def _matching(pattern: str) -> list[str | Path]:
-    """Return the files here that a pattern names, in the order of their names."""
+    """Return the local files that match a pattern, sorted by name."""
     matching = sorted(glob.glob(str(Path(pattern).expanduser())))
     if not matching:
         raise DatasetError(
             f"No file here matches '{pattern}'.",
-            hint="Look at it with 'ls', or name the files in a list.",
+            hint="Check the pattern with 'ls', or pass the files as a list.",
         )
     return [*matching]
 
 
 def _paths(given: Sequence[object]) -> list[str | Path]:
-    """Return a list of paths; raises ArgumentError where it is none."""
+    """Return a list of paths; raises ArgumentError if it is empty or has other elements."""
     if not given:
         raise ArgumentError(
             "A list of datasets must have at least one path, got none.",
@@ -254,7 +254,7 @@ def _paths(given: Sequence[object]) -> list[str | Path]:
 
 @contextmanager
 def opened_files(named: str) -> Generator[xr.Dataset]:
-    """Open the file or the Zarr store of a path, or all files that a pattern names, as one."""
+    """Open a file or a Zarr store, or join all files that match a pattern."""
     path = Path(named).expanduser()
     is_pattern = glob.has_magic(named) and not os.path.exists(path)
     with _opened_all(_matching(named) if is_pattern else [path]) as dataset:
@@ -283,7 +283,7 @@ def _joined(names: Sequence[str | Path], parts: Sequence[xr.Dataset]) -> xr.Data
 
 
 def _result_of(connection: Connection, job: HasResult) -> str:
-    """Return the reference of a job's result, which must be at this service."""
+    """Return the reference of a job's result; the job must be of this service."""
     here = connection.settings.url
     if job.url != here:
         raise DatasetError(
@@ -294,7 +294,7 @@ def _result_of(connection: Connection, job: HasResult) -> str:
 
 
 def _named_by(connection: Connection, given: str) -> str:
-    """Return a reference as it stands; of addresses, the service knows its own ones only."""
+    """Return a reference; raises DatasetError for an address of another service."""
     own = connection.settings.url
     if given.startswith(("http://", "https://")) and not given.startswith(f"{own}/"):
         raise DatasetError(
@@ -305,7 +305,7 @@ def _named_by(connection: Connection, given: str) -> str:
 
 
 def sendable(argument: str, given: Any) -> xr.Dataset:
-    """Return a dataset that can be uploaded; one variable with a name is one."""
+    """Return an argument as a dataset; raises ArgumentError if it is no xarray object."""
     import xarray as xr
 
     if isinstance(given, xr.DataArray):
@@ -326,11 +326,11 @@ def upload(
     complete: bool = False,
     keep: bool = False,
 ) -> str:
-    """Send a dataset to the service as Zarr, unless it is there, and return `upload:<id>`.
+    """Upload a dataset as Zarr, unless the service has it, and return `upload:<id>`.
 
-    The dataset is first written to a temporary folder, chunk by chunk, so that one larger than
-    memory can be sent. With `keep` it stays until it is removed; else it goes with the last job
-    that reads it.
+    The dataset is first written to a temporary folder, chunk by chunk, so that it may be larger
+    than memory. With `keep`, the upload is kept until it is removed, otherwise until the last job
+    that reads it is removed.
     """
     from halocline_engine.datasets.storing.attributes import drop_decoding_attributes
     from halocline_engine.datasets.storing.checks import check_storable, warn_of_left_out
@@ -346,7 +346,7 @@ def upload(
 
 
 def _write(dataset: xr.Dataset, root: Path) -> None:
-    """Write a dataset as Zarr, as if it had never been stored in another way.
+    """Write a dataset as Zarr, with encodings of other formats removed.
 
     The service adds the consolidated metadata.
     """
@@ -356,7 +356,7 @@ def _write(dataset: xr.Dataset, root: Path) -> None:
 
 
 def _evenly_chunked(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a dataset whose Dask arrays have chunks of one size, as those of Zarr are."""
+    """Return a dataset whose Dask arrays have chunks of equal size, as Zarr requires."""
     made = cast("Any", dataset).copy()
     for name, variable in dataset.variables.items():
         uneven = {
@@ -370,7 +370,7 @@ def _evenly_chunked(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False) -> xr.Dataset:
-    """Return the part of a dataset that a job needs.
+    """Return the given variables of a dataset with their coordinates, or all if it has none.
 
     The part is those `variables` that the dataset has, with their coordinates and bounds, or all of
     it where it has none of them; with `complete`, one that it lacks is a FieldError.
@@ -393,7 +393,7 @@ def _bounds(dataset: xr.Dataset, present: Iterable[str]) -> list[str]:
 
 
 def _near(name: str, known: Iterable[object]) -> str:
-    """Return the way out where a name is unknown."""
+    """Return the hint for an unknown name."""
     names = [str(one) for one in known]
     close = difflib.get_close_matches(str(name), names, n=1)
     if close:
@@ -411,7 +411,7 @@ def _named(array: xr.DataArray) -> xr.Dataset:
 
 
 def _check_readable(path: Path) -> None:
-    """Raise where a NetCDF file cannot be read, because what reads it is not installed."""
+    """Raise DatasetError if a NetCDF file needs a package that is not installed."""
     with suppress(OSError), path.open("rb") as file:
         start = file.read(4)
         readers = next((names for sign, names in _READERS.items() if start.startswith(sign)), ())
@@ -422,11 +422,11 @@ def _check_readable(path: Path) -> None:
             )
 
 
-#: What a Zarr store has at its root, of either format.
+#: Metadata files at the root of a Zarr store, of either format.
 _ROOTS = ("zarr.json", ".zgroup", ".zmetadata")
-#: What xarray says of a file that none of its readers knows.
+#: Message of xarray for a file of an unknown format.
 _UNKNOWN = "did not find a match"
-#: What the NetCDF library says of a file whose signature alone is right.
+#: Message of the NetCDF library for a damaged file.
 _DAMAGED = "NetCDF: HDF error"
 
 
@@ -439,7 +439,7 @@ def opened(path: Path) -> xr.Dataset:
     if path.is_dir() and not any((path / name).exists() for name in _ROOTS):
         raise DatasetError(
             f"The folder '{path}' is not a Zarr store: it has no {' and no '.join(_ROOTS)}.",
-            hint="Name the store itself, or a NetCDF file.",
+            hint="Pass the path of a Zarr store, or of a NetCDF file.",
         )
     try:
         if path.is_dir():
@@ -455,15 +455,15 @@ def opened(path: Path) -> xr.Dataset:
         refuse_foreign(path, DatasetError)
         if _UNKNOWN in str(error):
             raise DatasetError(
-                f"The dataset '{path}' cannot be opened here: xarray does not know what format it "
-                "has.",
-                hint="If it should be NetCDF, it is damaged: 'ncdump -h' says more. Else convert "
-                "it with xarray: to_netcdf or to_zarr.",
+                f"The dataset '{path}' cannot be opened here: xarray does not recognise its "
+                "format.",
+                hint="If it should be NetCDF, it is damaged: 'ncdump -h' says more. Otherwise "
+                "convert it to NetCDF or Zarr.",
             ) from error
         if _DAMAGED in str(error):
             raise DatasetError(
                 f"The dataset '{path}' cannot be opened here: {error}",
-                hint="It is damaged or not complete: get it again.",
+                hint="It is damaged or incomplete: obtain it again.",
             ) from error
         raise DatasetError(
             f"The dataset '{path}' cannot be opened here: {error}",

@@ -62,7 +62,7 @@ def open_source(dataset: DatasetLike | Opened) -> Opened:
         if not matching:
             raise DatasetError(
                 f"No file matches '{path}'.",
-                hint="Look at it with 'ls', or name the files in a list.",
+                hint="Check the pattern with 'ls', or pass the files as a list.",
             )
         return _open_several(matching)
     raise DatasetError(

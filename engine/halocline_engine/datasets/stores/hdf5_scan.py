@@ -64,7 +64,7 @@ def refuse_outside(place: Any, name: str = "") -> None:
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         raise DatasetError(
             f"Dataset '{called}' cannot be read as HDF5: {error}.",
-            hint="It is damaged or not complete: get it again.",
+            hint="It is damaged or incomplete: obtain it again.",
         ) from error
 
 

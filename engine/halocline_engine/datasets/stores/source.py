@@ -201,7 +201,7 @@ def open_path(path: Path) -> Opened:
     if path.is_dir() and not any((path / name).exists() for name in _METADATA):
         raise DatasetError(
             f"The folder '{path}' is not a Zarr store: it has none of {', '.join(_METADATA)}.",
-            hint="Name the store itself, or a NetCDF file.",
+            hint="Pass the path of a Zarr store, or of a NetCDF file.",
         )
     try:
         stamp = _stamp(path)

@@ -1,4 +1,4 @@
-"""Cancellation of a run: its token, and the runs that were cancelled in this process."""
+"""Cancellation of runs: tokens, and the runs cancelled in this process."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from halocline_engine.errors import CancelledError
 
 __all__ = ["CancelToken", "cancel_run", "is_run_cancelled", "raise_if_cancelled"]
 
-#: Says True from the moment that the run is to end.
+#: Returns True once the run is cancelled.
 CancelToken: TypeAlias = Callable[[], bool]
 
-# Tasks end soon after their run was cancelled, so only the latest runs need be known.
+# Tasks end soon after cancellation, so that the latest runs suffice.
 _MOST_RUNS = 256
 _cancelled: OrderedDict[str, None] = OrderedDict()
 
 
 def raise_if_cancelled(cancelled: CancelToken | None) -> None:
-    """Raise `CancelledError` where the run is to end."""
+    """Raise `CancelledError` if the run is cancelled."""
     if cancelled is not None and cancelled():
         raise CancelledError("The run was cancelled.")
 
 
 def cancel_run(run: str) -> None:
-    """Let the tasks of a run end soon in this process; waits for nothing."""
+    """Cancel the tasks of a run in this process, without waiting for their end."""
     _cancelled[run] = None
     while len(_cancelled) > _MOST_RUNS:
         _cancelled.popitem(last=False)

@@ -1,11 +1,10 @@
-"""Events of a run: frozen, in the order in which they happen.
+"""Events of a run: frozen dataclasses, in chronological order.
 
-`Planned`, for stencils `Compiled`, then perhaps `Resumed`, then for each pass its `BlockFinished`s
-and a `PassFinished`, and at the end `Worked`s and `Finished`. Where blocks stay in memory there are
-no passes, but `StepsFinished` and `Checkpointed`; after the loss of a worker `Resumed` comes again.
-Solves whose rows stay in memory tell their passes, and after a loss begin again. Snapshots are told
-in both modes, as `SnapshotWritten`. `WorkerStalled` may come at any time. A run that fails raises
-and tells no more.
+`Planned`, for stencils `Compiled`, possibly `Resumed`, then for each pass `BlockFinished` for every
+block and `PassFinished`, and at the end `Worked` for every worker and `Finished`. A resident run
+has `StepsFinished` and `Checkpointed` instead of passes, and `Resumed` again after the loss of a
+worker. Resident solves have passes, and restart after a loss. `SnapshotWritten` occurs in both
+modes, and `WorkerStalled` at any time. A failed run raises, without further events.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ class _Event:
     kind: ClassVar[str]
 
     def to_json(self) -> dict[str, _Json]:
-        """Return the fields, with `kind` and `progress`, as JSON knows them."""
+        """Return the fields, with `kind` and `progress`, as JSON."""
         fields: dict[str, _Json] = asdict(cast(Any, self))
         return {"kind": self.kind, "progress": self.progress, **fields}
 
     @property
     def progress(self) -> float:
-        """Share of the work that is done, from 0 to 1; 0 where an event says no more."""
+        """Share of the work done, from 0 to 1; 0 if the event does not change it."""
         return 0.0
 
 
@@ -74,26 +73,25 @@ class _Stepping(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Planned(_Event):
-    """The work is cut up and fits; nothing has been computed.
+    """The job is planned and fits into memory; nothing has been computed.
 
-    `mode` is how it runs and `reason` why. `blocks` are those of one pass; each of the `passes`
-    makes `steps_per_pass` of the `steps` (the last one perhaps fewer). `projected_bytes` is the
-    memory that all workers together will need at once.
+    `mode` is the mode of the run, `reason` the reason for it. `blocks` is the number of blocks in
+    a pass; each of the `passes` makes `steps_per_pass` of the `steps` (the last one possibly
+    fewer). `projected_bytes` is the memory that all workers together need at once.
 
-    `order` is how `rows` rows of `length` blocks follow each other: in rows, or in columns that are
-    `width` blocks wide. `cache_bytes` are the decoded chunks that a worker keeps; with them
-    `predicted_fetches` chunks of stores are fetched in all passes (None: not predicted), of which
-    the source of the first pass has `chunks`.
+    `order` is the order of `rows` rows of `length` blocks: by rows, or by columns of `width`
+    blocks. `cache_bytes` is the size of a worker's cache of decoded chunks; with it,
+    `predicted_fetches` chunks of stores are fetched in all passes (None if not predicted). The
+    source of the first pass has `chunks`.
 
-    `halo` has for each dimension with a stencil how far one step reads below and above a point, and
-    `block` the sizes of a block, both only where blocks have neighbours. `input_bytes` and
-    `result_bytes` are the sizes of what is read and made.
+    `halo` is the distance that one step reads below and above a point, by dimension, and `block`
+    the size of a block; both are empty unless blocks have neighbours. `input_bytes` and
+    `result_bytes` are the sizes of the inputs and the result.
 
-    `transport` is how halos shall go from worker to worker; see `StepsFinished`, which tells how
-    they do. `unfused` says why each step is a pass through memory of its own, and nothing where
-    several may be one. `predicted_rate` is about how many cells are computed a second, over all
-    workers and steps, if each step is such a pass: the memory is the limit. It is 0 where nothing
-    is predicted.
+    `transport` is the planned transport of halos between workers; `StepsFinished` has the actual
+    one. `unfused` is the reason for a pass through memory in each step, or empty if steps are
+    fused. `predicted_rate` is the expected number of cells per second, over all workers and steps,
+    if the memory bandwidth is the limit; 0 if not predicted.
     """
 
     kind: ClassVar[str] = "planned"
@@ -123,14 +121,14 @@ class Planned(_Event):
     predicted_rate: float = 0.0
 
     def to_json(self) -> dict[str, _Json]:
-        """Return the fields, with what there is by dimension as an object."""
+        """Return the fields as JSON, with sizes by dimension as objects."""
         halo = {dim: [below, above] for dim, below, above in self.halo}
         return {**_Event.to_json(self), "halo": halo, "block": dict(self.block)}
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled(_Event):
-    """The program is compiled: its `schedule` and the `code` for the `target`, as text."""
+    """The program is compiled; `schedule` and `code` for the `target` are text."""
 
     kind: ClassVar[str] = "compiled"
 
@@ -147,7 +145,7 @@ class Compiled(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Warned(_Event):
-    """The program is valid, but may not mean what was meant at a place of its text."""
+    """The program is valid, but one place of its text is a likely mistake."""
 
     kind: ClassVar[str] = "warned"
 
@@ -161,7 +159,7 @@ class Warned(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Resumed(_Stepping):
-    """An earlier run of the same job got as far as `steps_done` of `steps`; it goes on there."""
+    """The run continues an earlier one of the same job, after `steps_done` of `steps`."""
 
     kind: ClassVar[str] = "resumed"
 
@@ -170,9 +168,9 @@ class Resumed(_Stepping):
 class BlockFinished(_Event):
     """A block of a pass is computed and written: `done` of `total` in this pass.
 
-    `pass_index` counts from 0; `seconds` is how long the block took on its `worker`, of which so
-    many went into `reading`, `sending` to a device, `compiling`, `computing`, `fetching` from
-    there and `writing`, where that is known.
+    `pass_index` counts from 0. `seconds` is the time of the block on its `worker`, with the parts
+    for `reading`, `sending` to a device, `compiling`, `computing`, `fetching` from the device and
+    `writing` if known.
     """
 
     kind: ClassVar[str] = "block-finished"
@@ -198,7 +196,7 @@ class BlockFinished(_Event):
 
 @dataclass(frozen=True, slots=True)
 class PassFinished(_Event):
-    """All blocks of a pass are written; a killed run can go on from here."""
+    """All blocks of a pass are written; an interrupted run can resume from here."""
 
     kind: ClassVar[str] = "pass-finished"
 
@@ -216,11 +214,11 @@ class PassFinished(_Event):
 
 @dataclass(frozen=True, slots=True)
 class StepsFinished(_Stepping):
-    """Blocks that stay in memory have made `steps_done` of `steps` steps, in `seconds` so far.
+    """Resident blocks have made `steps_done` of `steps` steps, in `seconds` so far.
 
-    `transport` is how halos go from worker to worker: "peer memory" where devices store into each
-    other's, "messages" between processes, "none" where one worker has all blocks. Of `seconds`, the
-    first rank has spent `halos` on exchanges that its host made.
+    `transport` is the transport of halos between workers: "peer memory" if devices store into the
+    memory of each other, "messages" between processes, "none" for one worker. `halos` is the part
+    of `seconds` that the host of the first rank spent on exchanges.
     """
 
     kind: ClassVar[str] = "steps-finished"
@@ -232,9 +230,9 @@ class StepsFinished(_Stepping):
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed(_Stepping):
-    """The fields after `steps_done` of `steps` steps are on disk; a lost run can go on from here.
+    """The fields after `steps_done` of `steps` steps are on disk; a lost run can resume from here.
 
-    `seconds` is how long writing took, while the steps went on.
+    `seconds` is the time of writing, concurrently with further steps.
     """
 
     kind: ClassVar[str] = "checkpointed"
@@ -246,8 +244,8 @@ class Checkpointed(_Stepping):
 class SnapshotWritten(_Stepping):
     """The results after `steps_done` of `steps` steps are complete.
 
-    `seconds` is how long writing took, while the steps went on. With a workspace a lost run can go
-    on from here.
+    `seconds` is the time of writing, concurrently with further steps. With a workspace, a lost run
+    can resume from here.
     """
 
     kind: ClassVar[str] = "snapshot-written"
@@ -257,7 +255,7 @@ class SnapshotWritten(_Stepping):
 
 @dataclass(frozen=True, slots=True)
 class Measured(_Stepping):
-    """The step before `steps_done` changed a field by `change`; below `below` the run ends."""
+    """The last of `steps_done` steps changed a field by `change`; the run ends below `below`."""
 
     kind: ClassVar[str] = "measured"
 
@@ -267,10 +265,10 @@ class Measured(_Stepping):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStalled(_Event):
-    """A worker of a cluster gets nothing done, in words as the `message`; the run goes on.
+    """A worker of a cluster makes no progress, as the `message` explains; the run continues.
 
-    Its `state` is "silent" where it has sent no sign for so many `seconds`, "paused" where Dask
-    lets it begin nothing, as it takes too much memory, and "gone" where its process has ended.
+    Its `state` is "silent" if its last heartbeat was `seconds` ago, "paused" if Dask starts no
+    tasks on it for lack of memory, and "gone" if its process has ended.
     """
 
     kind: ClassVar[str] = "worker-stalled"
@@ -283,15 +281,15 @@ class WorkerStalled(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Worked(_Event):
-    """What a worker did of the whole run; told of each one, before the end.
+    """Share of one worker in the whole run, reported before the end.
 
-    Its kernels computed `blocks` in `computing` seconds. Meanwhile at least `bytes` had to move
-    between them and memory: each field that a step reads, once, and each that it writes. The
-    `operations` are those of floating-point numbers; 0 where they are not counted.
+    Its kernels computed `blocks` in `computing` seconds. `bytes` is the minimum traffic between
+    kernels and memory: each field read or written by a step, once. `operations` is the number of
+    floating-point operations, 0 if not counted.
 
-    `rank` is its number where blocks stay in memory; then each of the `intervals` has when it began
-    and ended, in seconds since the rank began, and the seconds in it of reading, sending,
-    compiling, computing, halos, fetching and writing. See `Spent` for what those are.
+    `rank` is the number of the worker in a resident run. Each of its `intervals` then has its start
+    and end, in seconds since the rank began, and the seconds of reading, sending, compiling,
+    computing, halos, fetching and writing; see `Spent`.
     """
 
     kind: ClassVar[str] = "worked"
@@ -319,10 +317,11 @@ class Worked(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Ceilings(_Event):
-    """What the machine of a worker can do, as measured there: in a second, so much at most.
+    """Peak rates of a worker's machine, as measured there.
 
-    A copy of arrays that are larger than caches reads and writes `copy_rate` bytes. A product of
-    matrices in float64 makes `operation_rate` operations; 0 where it was not measured.
+    `copy_rate` is the bytes per second that a copy of arrays larger than the caches reads and
+    writes, `operation_rate` the operations per second of a matrix product in float64, or 0 if not
+    measured.
     """
 
     kind: ClassVar[str] = "ceilings"
@@ -334,13 +333,13 @@ class Ceilings(_Event):
 
     @property
     def progress(self) -> float:
-        """It is measured when everything is done."""
+        """Everything is done."""
         return 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Counts, _Event):
-    """The result is there; chunks are counted as `fetches` where blocks share them."""
+    """The result is complete; `fetches` counts chunks that blocks share."""
 
     kind: ClassVar[str] = "finished"
 
@@ -367,7 +366,7 @@ Event: TypeAlias = (
     | Finished
 )
 
-#: Takes the events of a run as they happen.
+#: Callback for the events of a run.
 OnEvent: TypeAlias = Callable[[Event], None]
 
 _OfRank: TypeAlias = PassFinished | StepsFinished | Checkpointed | SnapshotWritten | Measured
@@ -380,7 +379,7 @@ _OF_RANKS: Mapping[str, type[_OfRank]] = MappingProxyType(
 
 
 def event_of_rank(record: Mapping[str, Any]) -> Event:
-    """Return the event that a rank sent as `to_json`.
+    """Return the event of a rank from its JSON form.
 
     >>> event_of_rank(Checkpointed(2, 4, 0.5).to_json())
     Checkpointed(steps_done=2, steps=4, seconds=0.5)

@@ -1,4 +1,4 @@
-"""Kernels of the current device in this process, whose compiled code is kept."""
+"""Kernel libraries of the current device, with cached machine code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["current", "device_index", "device_library"]
 
 
 def device_library() -> Library:
-    """Return kernels of the current device, whose compiled code is kept."""
+    """Return the kernel library of the current device, with cached machine code."""
     return current(device_index(DEVICE_TARGET))[1]
 
 
 def device_index(target: str) -> int:
-    """Return the number of the current device, or -1 where the target needs none."""
+    """Return the number of the current device, or -1 if the target needs none."""
     if not TARGETS[target].on_device:
         return -1
     from halocline_engine.device.probe import device_number
@@ -28,7 +28,7 @@ def device_index(target: str) -> int:
 
 @functools.lru_cache(maxsize=8)
 def current(device: int) -> tuple[Machine, Library, int]:
-    """Return the current device, which has the number `device`."""
+    """Return machine, kernel library and largest shared memory of the current device."""
     from halocline_engine.device.machine import current_machine
 
     machine = current_machine()

@@ -1,4 +1,4 @@
-"""A unit of work on blocks, and the report that comes back."""
+"""Units of work on blocks, and their reports."""
 
 from __future__ import annotations
 
@@ -32,54 +32,54 @@ __all__ = [
     "peak_bytes",
 ]
 
-#: One computation at a time in a process: kernels use all of its threads and all of its device.
-#: Other threads read and write meanwhile.
+#: Lock for one computation at a time in a process: kernels use all threads and the whole device.
+#: Other threads may read and write meanwhile.
 COMPUTE = threading.Lock()
 
 
 class BlockWork(Protocol):
-    """Work of all blocks of a pass; small, and it can be pickled."""
+    """Work on all blocks of a pass; small and picklable."""
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
-        """Compute a block from the source to the sink; running it again writes the same again.
+        """Compute a block from the source to the sink; idempotent.
 
-        `cancelled` is looked at from time to time; where it says True, `CancelledError` is raised.
+        `cancelled` is polled; `CancelledError` is raised once it returns True.
         """
         ...
 
 
 @runtime_checkable
 class StreamWork(BlockWork, Protocol):
-    """Work whose blocks overlap, in one process that computes all of them."""
+    """Work on overlapping blocks in a single process."""
 
     def stream(self, blocks: Sequence[Block], cancelled: CancelToken | None) -> Iterator[Report]:
         """Compute blocks in order, and yield them as they are written.
 
-        Raises what a block raised, and then nothing is under way any more.
+        Raises the error of a block, after all other blocks have ended.
         """
         ...
 
 
 @runtime_checkable
 class RunWork(BlockWork, Protocol):
-    """Work whose blocks overlap in each of several processes, run by run; it can be pickled."""
+    """Work on overlapping blocks in several processes, in runs of neighbours; picklable."""
 
     @property
     def runs(self) -> int:
-        """Into how many runs of neighbours the blocks are cut."""
+        """Number of runs of neighbours that the blocks are divided into."""
         ...
 
     def together(
         self, blocks: Sequence[Block], cancelled: CancelToken | None = None
     ) -> Sequence[Report]:
-        """Compute a run in this process; running it again writes the same again."""
+        """Compute a run in this process; idempotent."""
         ...
 
 
 def compute_blocks(
     work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
 ) -> Sequence[Report]:
-    """Compute some blocks in this thread, and end where the run is cancelled, also while reading.
+    """Compute some blocks in this thread; cancellation also interrupts reads.
 
     Blocks of a `RunWork` are one run.
     """
@@ -93,8 +93,8 @@ def compute_blocks(
 class Report(Counts):
     """Outcome of a block: `seconds` from the first read to the last write.
 
-    `spent` is what became of them; in the rest the block waited for others. A rank tells it by
-    `intervals`.
+    `spent` are the seconds of each activity; the block waited for the rest of the time. A rank also
+    reports `intervals`.
     """
 
     index: int = field(kw_only=True)
@@ -104,10 +104,10 @@ class Report(Counts):
 
 @dataclass(slots=True)
 class Task:
-    """A block that is being computed: what it moved so far, and whether it shall go on.
+    """A block during its computation: bytes moved so far, times, and its cancellation.
 
-    `started`, `read_until` and `written_from` are of `time.perf_counter`, the latter two 0 where it
-    has not got so far; `compiled` and `computed` are seconds.
+    `started`, `read_until` and `written_from` are times of `time.perf_counter`, the latter two 0
+    until they are reached; `compiled` and `computed` are seconds.
     """
 
     block: Block
@@ -135,12 +135,12 @@ class Task:
         self.bytes_written += values.nbytes
 
     def check(self) -> None:
-        """Raise `CancelledError` where the run was cancelled."""
+        """Raise `CancelledError` if the run was cancelled."""
         raise_if_cancelled(self.cancelled)
 
     @contextmanager
     def computing(self) -> Generator[None]:
-        """Have the threads and the device of the process for oneself, if the run goes on."""
+        """Hold the lock of computations in this process; raises if the run was cancelled."""
         self.check()
         self.read_until = self.read_until or time.perf_counter()
         with COMPUTE:
@@ -152,7 +152,7 @@ class Task:
             self.computed += self.written_from - began - compiled
 
     def report(self, *, spent: Spent | None = None, **more: Any) -> Report:
-        """Return what became of the block, which is written; `spent` where others measured it."""
+        """Return the report of a written block; `spent` replaces the measured times."""
         now = time.perf_counter()
         moved = (self.bytes_read, self.bytes_written)
         known = self.written_from > 0
@@ -174,13 +174,13 @@ class Task:
 
 
 def peak_bytes() -> int:
-    """Return the largest resident size that this process has had."""
+    """Return the peak resident size of this process in bytes."""
     try:
         import resource
     except ImportError:  # Windows
         import psutil
 
-        told = psutil.Process().memory_info()
-        return int(getattr(told, "peak_wset", told.rss))
+        memory = psutil.Process().memory_info()
+        return int(getattr(memory, "peak_wset", memory.rss))
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

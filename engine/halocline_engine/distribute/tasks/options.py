@@ -1,4 +1,4 @@
-"""Options of a job: limits, and choices that otherwise follow from the plan."""
+"""Options of a job: limits, and overrides of the plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ORDERS", "Options", "check_compiled", "options_of"]
 #: Orders of the blocks of a stencil.
 ORDERS = ("auto", "row", "column", "zigzag")
 
-#: Of the options that are whole numbers, the least one.
+#: Minimum of each option that is a whole number.
 _LEAST = {
     "steps_per_pass": 1,
     "memory_limit": 1,
@@ -109,7 +109,7 @@ class Options:
 
     @property
     def limits_memory(self) -> bool:
-        """Whether less memory may be used than there is."""
+        """Whether the use of memory is limited."""
         limits = (self.memory_limit, self.device_memory_limit)
         return limits != (None, None) or self.memory_fraction < 1
 
@@ -118,20 +118,20 @@ class Options:
         """Size of the cache of decoded chunks."""
         return None if self.chunk_cache is None else int(self.chunk_cache)
 
-    def granted(self, there: int) -> int:
-        """Return the bytes of a process that its blocks may take."""
-        most = there if self.memory_limit is None else int(self.memory_limit)
-        return min(int(there * self.memory_fraction), most)
+    def granted(self, free: int) -> int:
+        """Return the bytes for the blocks of a process with so much free memory."""
+        most = free if self.memory_limit is None else int(self.memory_limit)
+        return min(int(free * self.memory_fraction), most)
 
-    def granted_on_device(self, there: int | None) -> int | None:
-        """Return the bytes of a device that blocks may take; None where there is none."""
-        if there is None:
+    def granted_on_device(self, free: int | None) -> int | None:
+        """Return the bytes for blocks on a device with so much free memory; None without one."""
+        if free is None:
             return None
-        most = there if self.device_memory_limit is None else int(self.device_memory_limit)
-        return min(int(there * self.memory_fraction), most)
+        most = free if self.device_memory_limit is None else int(self.device_memory_limit)
+        return min(int(free * self.memory_fraction), most)
 
     def __post_init__(self) -> None:
-        """Refuse values that options cannot have; numbers become Python's."""
+        """Check the values, and convert numbers to Python's."""
         for name, least in _LEAST.items():
             given = getattr(self, name)
             number = plain_number(_bytes_of(given) if name in _SIZES else given)
@@ -175,7 +175,7 @@ class Options:
 
 
 def options_of(given: object) -> Options:
-    """Return the argument `options`; raises `ArgumentError` where it is something else."""
+    """Return the argument `options`; raises `ArgumentError` if it has the wrong type."""
     if given is None:
         return Options()
     if not isinstance(given, Options):
@@ -188,7 +188,7 @@ def options_of(given: object) -> Options:
 
 
 def check_compiled(compiled: Compiled, options: Options) -> None:
-    """Raise `CapacityError` where a program is larger than what may be compiled."""
+    """Raise `CapacityError` if a program exceeds the limit of its size."""
     if options.program_size is not None and TARGETS[compiled.target].compiles:
         check_size(compiled.schedule, options.program_size)
 

@@ -1,4 +1,4 @@
-"""The time that workers spend on each kind of work, as they measure it."""
+"""Time that workers spend on each activity."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from halocline_engine.compiling import compiled_seconds
 
 __all__ = ["Counts", "Interval", "Spent", "Stopwatch"]
 
-#: Intervals that are kept of a rank; where there would be more, neighbours are united.
+#: Maximum number of intervals of a rank; neighbours are merged to stay below it.
 _MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of each activity; what is left of the time was spent waiting.
+    """Seconds of each activity; the remaining time was spent waiting.
 
-    `reading` and `writing` are between stores and memory of the host, `sending` and `fetching`
-    between that and a device. `halos` is the exchange of halos where the host makes it; where
-    kernels do, it is part of `computing`. A streamed block reads its halo with its own cells.
-    `compiling` is the wait for machine code of kernels, made now or by an earlier process.
+    `reading` and `writing` are transfers between stores and the memory of the host, `sending` and
+    `fetching` between the host and a device. `halos` is the exchange of halos by the host; an
+    exchange by kernels is part of `computing`. A streamed block reads its halo with its own cells.
+    `compiling` is the wait for machine code of kernels, compiled or loaded from the cache.
     """
 
     reading: float = 0.0
@@ -44,13 +44,12 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Seconds of a block or a run, and what was moved in them.
+    """Seconds of a block or a run, and bytes moved.
 
-    `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
-    `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
-    many chunks of stores were fetched, where they are counted. `bytes_zero_copy` are those of both
-    that went to or from a device where they lie, without a copy on the host, and `bytes_direct_io`
-    those that went between files and buffers of a device, or that were decoded on a device.
+    `bytes_read` and `bytes_written` count uncompressed array elements; `peak_bytes` is the largest
+    resident size of a process that computed; `fetches` is the number of fetched chunks, if counted.
+    `bytes_zero_copy` are the bytes transferred to or from a device without a copy on the host, and
+    `bytes_direct_io` those transferred between files and a device, or decoded on a device.
     """
 
     seconds: float
@@ -64,24 +63,24 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What a rank did between two moments, in seconds since it began."""
+    """Activities of a rank between two times, in seconds since its start."""
 
     began: float
     ended: float
     spent: Spent
 
-    def united(self, other: Interval) -> Interval:
-        """Return one interval for this one and the next."""
+    def merge(self, other: Interval) -> Interval:
+        """Return the union of this interval and the next."""
         return Interval(self.began, other.ended, self.spent + other.spent)
 
     def numbers(self) -> tuple[float, ...]:
-        """Return both moments, and then the seconds of each activity."""
+        """Return start, end, and the seconds of each activity."""
         return tuple(round(one, 6) for one in (self.began, self.ended, *astuple(self.spent)))
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Measures what a rank does, interval after interval; of one thread."""
+    """Stopwatch of the activities of a rank, in consecutive intervals; for one thread."""
 
     began: float = field(default_factory=time.perf_counter)
     total: Spent = field(default_factory=Spent)
@@ -92,7 +91,7 @@ class Stopwatch:
 
     @contextmanager
     def spending(self, activity: str) -> Generator[None]:
-        """Measure an activity, named as in `Spent`."""
+        """Measure an activity, a field of `Spent`."""
         began = time.perf_counter()
         try:
             yield
@@ -101,7 +100,7 @@ class Stopwatch:
 
     @contextmanager
     def stepping(self) -> Generator[None]:
-        """Measure steps, without the halos between them, as far as those are measured."""
+        """Measure steps, without the measured exchanges of halos between them."""
         halos, compiled = self._seconds["halos"], compiled_seconds()
         began = time.perf_counter()
         yield
@@ -110,7 +109,7 @@ class Stopwatch:
         self.add("computing", seconds - compiled - (self._seconds["halos"] - halos))
 
     def measured(self, activity: str, acts: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """Return what does some acts and measures how long they take."""
+        """Return a function that calls some functions and measures their time."""
 
         def act() -> None:
             began = time.perf_counter()
@@ -133,10 +132,10 @@ class Stopwatch:
         self._intervals.append(Interval(began, time.perf_counter() - self.began, spent))
         if len(self._intervals) > _MOST:
             some = self._intervals
-            pairs = [a.united(b) for a, b in zip(some[::2], some[1::2], strict=False)]
+            pairs = [a.merge(b) for a, b in zip(some[::2], some[1::2], strict=False)]
             self._intervals = pairs + some[2 * len(pairs) :]
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
-        """The intervals that have ended."""
+        """The completed intervals."""
         return tuple(self._intervals)

@@ -1,4 +1,4 @@
-"""Conditions under which a run of many steps ends early."""
+"""Conditions for ending a run of many steps early."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _KNOWN = ("field", "change", "below", "check_every", "non_finite")
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """A run ends when a step changes an output by so little.
+    """Condition that a step changes an output by at most `below`.
 
-    After `check_every` steps the change of the last one is measured: its largest absolute value, or
-    the square root of the sum of its squares. NaN counts for nothing. A value that was finite and
-    is not any more is an error, unless it is to be ignored.
+    Every `check_every` steps, the change of the last step is measured: its largest absolute value,
+    or the square root of the sum of its squares. NaN is ignored. A value that becomes infinite or
+    NaN is an error unless `non_finite` is 'ignore'.
     """
 
     field: str
@@ -35,7 +35,7 @@ class Until:
 
 
 def until_of(given: object) -> Until | None:
-    """Return the argument `until`; raises `ArgumentError` where it is invalid."""
+    """Return the argument `until`, checked; raises `ArgumentError` if it is invalid."""
     if given is None:
         return None
     if not isinstance(given, Mapping) or not {"field", "below"} <= set(cast(Any, given)):
@@ -43,8 +43,8 @@ def until_of(given: object) -> Until | None:
             f"Argument 'until' must be a mapping with 'field' and 'below', got {given!r}.",
             hint=f"Write for example until={_EXAMPLE}.",
         )
-    told = cast("Mapping[str, Any]", given)
-    for name in told:
+    members = cast("Mapping[str, Any]", given)
+    for name in members:
         if name not in _KNOWN:
             from halocline_engine.interface.refusals import renamed_to
 
@@ -52,21 +52,21 @@ def until_of(given: object) -> Until | None:
                 f"Argument 'until' has no '{name}'{renamed_to('until', name)}.",
                 hint=f"Write for example until={_EXAMPLE}.",
             )
-    change = _word(told, "change", _CHANGES)
-    non_finite = _word(told, "non_finite", _NON_FINITE)
-    below = number("until['below']", told["below"], "a number")
+    change = _word(members, "change", _CHANGES)
+    non_finite = _word(members, "non_finite", _NON_FINITE)
+    below = number("until['below']", members["below"], "a number")
     if not below >= 0 or math.isinf(below):
         raise ArgumentError(
             f"The 'below' of argument 'until' must be a finite number from 0, got {below!r}.",
             hint=f"Write for example until={_EXAMPLE}.",
         )
-    check_every = whole("until['check_every']", told.get("check_every", 100), 1)
-    return Until(str(told["field"]), change, below, check_every, non_finite)
+    check_every = whole("until['check_every']", members.get("check_every", 100), 1)
+    return Until(str(members["field"]), change, below, check_every, non_finite)
 
 
-def _word(told: Mapping[str, Any], name: str, words: tuple[str, str]) -> Any:
-    """Return one of two words, the first where none is given."""
-    word = told.get(name, words[0])
+def _word(members: Mapping[str, Any], name: str, words: tuple[str, str]) -> Any:
+    """Return one of two words, by default the first."""
+    word = members.get(name, words[0])
     if not isinstance(word, str) or word not in words:
         raise ArgumentError(
             f"The '{name}' of argument 'until' must be '{words[0]}' or '{words[1]}', got {word!r}.",

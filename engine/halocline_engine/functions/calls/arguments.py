@@ -1,4 +1,4 @@
-"""Arguments of a compiled stencil, as Python shows them."""
+"""Descriptions of the arguments of a compiled stencil, and its signature in Python."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ScalarInfo:
     dtype : str
         Its type.
     default : bool, int, float or None
-        Its value where none is given; None if it must be.
+        Default value; None if the scalar is required.
 
     """
 
@@ -59,19 +59,19 @@ class ScalarInfo:
 
 
 def fields_of(program: Program) -> dict[str, FieldInfo]:
-    """Return the fields that callers give, by name in the order of the program."""
+    """Return the fields among the arguments, by name in the order of the program."""
     known = {field.name: field for field in program.fields}
     several = {whole.name: (whole.shape, _parts(known, whole.name)) for whole in program.components}
     several |= {table.name: ((table.slots,), _parts(known, table.name)) for table in program.tables}
     lookups = {lookup.name: lookup.shape for lookup in program.lookups}
     axes = {one.name: one.axes for one in program.components}
     dtypes = {one.name: one.dtype for one in (*program.components, *program.tables)}
-    found: dict[str, FieldInfo] = {}
+    fields: dict[str, FieldInfo] = {}
     for name in program.arguments:
         if name in several:
             shape, parts = several[name]
             on = axes[name] if name in axes else parts[0].axes if parts else ()
-            found[name] = FieldInfo(
+            fields[name] = FieldInfo(
                 dtypes[name].value,
                 "".join(axis.value for axis in on),
                 any(part.read for part in parts),
@@ -83,8 +83,8 @@ def fields_of(program: Program) -> dict[str, FieldInfo]:
             of_levels = () if name in lookups else one.axes
             text = "".join(axis.value for axis in of_levels)
             shape = lookups.get(name, ())
-            found[name] = FieldInfo(one.dtype.value, text, one.read, one.written, shape)
-    return found
+            fields[name] = FieldInfo(one.dtype.value, text, one.read, one.written, shape)
+    return fields
 
 
 def _parts(known: dict[str, Field], name: str) -> list[Field]:
@@ -92,13 +92,13 @@ def _parts(known: dict[str, Field], name: str) -> list[Field]:
 
 
 def scalars_of(program: Program) -> dict[str, ScalarInfo]:
-    """Return the scalar parameters, by name in the order of the program."""
-    found = {one.name: ScalarInfo(one.dtype.value, one.default) for one in given_scalars(program)}
-    return {name: found[name] for name in program.arguments if name in found}
+    """Return the scalars among the arguments, by name in the order of the program."""
+    scalars = {one.name: ScalarInfo(one.dtype.value, one.default) for one in given_scalars(program)}
+    return {name: scalars[name] for name in program.arguments if name in scalars}
 
 
 def shown_signature(program: Program) -> inspect.Signature:
-    """Return the signature of calls on arrays, as `inspect` and completion show it."""
+    """Return the signature of calls on arrays, for `inspect` and completion."""
     fields, scalars = fields_of(program), scalars_of(program)
     empty = inspect.Parameter.empty
     made: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""The checks of a call on arrays: GT4Py's convention for names, origins and the domain.
+"""Checks of calls on arrays, with GT4Py's conventions for names, origins and the domain.
 
 Arrays are NumPy's or CuPy's, indexed by the field's axes in the order I, J, K, with any strides; an
 array with `__gt_dims__` names its own order. The domain's first point lies on every field's origin.
@@ -76,7 +76,7 @@ def bind(
 def _match(
     signature: Signature, arguments: tuple[object, ...], keywords: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return every argument by name; those that may be left out and are, as None."""
+    """Return every argument by name, None for omitted optional ones."""
     program, optional = signature.program, signature.optional
     names = program.arguments
     if len(arguments) > len(names):
@@ -108,22 +108,23 @@ def _match(
 
 
 def _scalars(signature: Signature, given: Mapping[str, object]) -> dict[str, Value]:
-    """Return the values of all scalars; one that is not used and not given is zero."""
-    found: dict[str, Value] = {}
+    """Return the values of all scalars; an unused scalar that is not given is zero."""
+    values: dict[str, Value] = {}
     for scalar in given_scalars(signature.program):
         value = given[scalar.name]
         if value is None and scalar.name in signature.optional:
             value = np.dtype(scalar.dtype.value).type(scalar.default or 0).item()
-        found[scalar.name] = scalar_value(scalar, value)
-    return found
+        values[scalar.name] = scalar_value(scalar, value)
+    return values
 
 
 def _array(field: Field, value: object, target: str) -> Array:
     """Check the kind, the number of dimensions and the dtype of an array argument."""
     if value is None:
-        message = f"Field '{field.name}' is None, but the stencil uses it."
-        raise FieldError(message, hint="Give an array.")
-    # CuPy makes a new description each time that an array is asked for it; its class has it, too.
+        raise FieldError(
+            f"Field '{field.name}' is None, but the stencil uses it.", hint="Give an array."
+        )
+    # The attribute of the class is cheaper: CuPy computes that of an array upon each access.
     on_device = any(hasattr(one, "__cuda_array_interface__") for one in (type(value), value))
     if TARGETS[target].on_device and not on_device:
         raise FieldError(
@@ -147,8 +148,8 @@ def _array(field: Field, value: object, target: str) -> Array:
         )
     if isinstance(value, np.ma.MaskedArray):
         raise FieldError(
-            f"Field '{field.name}' is a masked array, whose mask would not be looked at.",
-            hint="Pass '.filled(numpy.nan)', or another value that stands for what is missing.",
+            f"Field '{field.name}' is a masked array, but masks are not supported.",
+            hint="Pass '.filled(numpy.nan)', or another fill value.",
         )
     array = cast("Any", value)
     axes = ", ".join(axis.value for axis in field.axes)
@@ -200,20 +201,20 @@ def _columns(program: Program, table: Table, value: object) -> dict[str, object]
 
 
 def parts(program: Program, given: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields that are parts of arguments: components, and elements that are looked up.
+    """Return the fields that are parts of arguments: components, and elements of lookup tables.
 
     Raises `FieldError` for arrays of other shapes.
     """
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for whole in program.components:
-        found |= _components(program, whole, given.get(whole.name))
+        fields |= _components(program, whole, given.get(whole.name))
     for lookup in program.lookups:
-        found[lookup.name] = _elements(lookup, given.get(lookup.name))
-    return found
+        fields[lookup.name] = _elements(lookup, given.get(lookup.name))
+    return fields
 
 
 def _components(program: Program, whole: Components, value: object) -> dict[str, object]:
-    """Return the components of an array with data dimensions that a program uses, as views."""
+    """Return views of the used components of an array with data dimensions."""
     parts = {whole.field(n): n for n in range(math.prod(whole.shape))}
     used = [f.name for f in program.fields if f.name in parts and (f.read or f.written)]
     if not used:
@@ -234,7 +235,7 @@ def _components(program: Program, whole: Components, value: object) -> dict[str,
 
 
 def _elements(lookup: Lookup, value: object) -> object:
-    """Return the elements of an array that has nothing to do with the domain, in C order."""
+    """Return the elements of a lookup table in C order."""
     shape = getattr(value, "shape", None)
     if value is None or shape == lookup.shape:
         return value if shape is None else cast("Any", value).reshape(-1)
@@ -246,7 +247,7 @@ def _elements(lookup: Lookup, value: object) -> object:
 
 
 def _order(field: Field, array: Array) -> list[int]:
-    """Return which dimension of the array each axis of the field is."""
+    """Return the dimension of the array for each axis of the field."""
     dims: object = getattr(array, "__gt_dims__", None)
     axes = [axis.value for axis in field.axes]
     if dims is None:
@@ -272,7 +273,7 @@ def axes_view(field: Field, array: Array) -> Array:
 def _origins(
     program: Program, arrays: Mapping[str, Array], origin: Origin | None
 ) -> dict[str, Point]:
-    """Return the origin of every array: as asked for, as the array says, or zero."""
+    """Return the origin of every array: the given one, its `__gt_origin__`, or zero."""
     by_name: Mapping[str, object]
     if origin is None:
         by_name = {}
@@ -287,7 +288,7 @@ def _origins(
             near = get_close_matches(str(name), known, n=1)
             hint = f"Did you mean '{near[0]}'?" if near else "Use field names, or '_all_'."
             raise ArgumentError(f"The origin names '{name}', which is not a field.", hint=hint)
-    found: dict[str, Point] = {}
+    origins: dict[str, Point] = {}
     for field in program.fields:
         if field.name in arrays:
             array = arrays[field.name]
@@ -297,17 +298,17 @@ def _origins(
             if asked is None:
                 own = getattr(array, "__gt_origin__", None)
                 asked = None if own is None else tuple(own[d] for d in _order(field, array))
-            found[field.name] = _point(field, asked)
-    return found
+            origins[field.name] = _point(field, asked)
+    return origins
 
 
 def _given(field: Field) -> str:
-    """Return the argument that a field is, or is a part of."""
+    """Return the name of the argument that contains a field."""
     return field.name.partition(".")[0]
 
 
 def _point(field: Field, asked: object) -> Point:
-    """Return an origin along I, J and K; it is 0 along axes that the field does not have."""
+    """Return an origin along I, J and K, 0 along axes that the field lacks."""
     if asked is None:
         return (0, 0, 0)
     level = plain_number(asked)
@@ -329,7 +330,7 @@ def _point(field: Field, asked: object) -> Point:
 
 
 def _values(given: object) -> tuple[object, ...]:
-    """Return what a sequence holds; another thing is one value, which is then refused."""
+    """Return the items of a sequence; another object becomes its only item, refused later."""
     try:
         return tuple(cast("Sequence[object]", given))
     except TypeError:
@@ -337,13 +338,13 @@ def _values(given: object) -> tuple[object, ...]:
 
 
 def _sizes(values: Sequence[object]) -> list[int]:
-    """Return the whole numbers among some values that are not negative."""
+    """Return the non-negative whole numbers among some values."""
     numbers = [plain_number(value) for value in values]
     return [number for number in numbers if type(number) is int and number >= 0]
 
 
 def _domain(domain: Sequence[int]) -> Point:
-    """Return a domain that was asked for."""
+    """Return the given domain, checked."""
     values = _values(domain)
     sizes = _sizes(values)
     if len(sizes) != 3 or len(values) != 3:
@@ -359,9 +360,9 @@ def _default_domain(
     views: Mapping[str, Array],
     origins: Mapping[str, Point],
 ) -> Point:
-    """Return the largest domain on which every field holds what is read around it.
+    """Return the largest domain for which every array contains its halo.
 
-    A level that is never touched does not make the domain larger than the arrays, as it does in
+    Unused levels do not make the domain larger than the arrays, as they do in
     GT4Py, where `interval(1, -1)` on five levels gives a domain of six.
     """
     sizes: list[int] = []
@@ -407,7 +408,7 @@ def _check_space(
     origins: Mapping[str, Point],
     domain: Point,
 ) -> None:
-    """Refuse a domain that is too small for the intervals or larger than what the arrays hold."""
+    """Refuse a domain that is too small for the intervals or too large for the arrays."""
     if 0 in domain:
         return
     program, facts = signature.program, signature.facts
@@ -442,7 +443,7 @@ def _check_space(
 def _check_axis(
     name: str, axis: Axis, touched: tuple[int, int], origin: int, size: int, domain: int
 ) -> None:
-    """Refuse an array that does not hold all touched points; they count from the domain's first."""
+    """Refuse an array without all touched points, which count from the domain's first."""
     first, last = touched
     if origin + first < 0:
         raise FieldError(
@@ -466,7 +467,7 @@ def _count(number: int, noun: str) -> str:
 def _refuse_overlaps(
     program: Program, facts: Facts, views: Mapping[str, Array], origins: Mapping[str, Point]
 ) -> None:
-    """Refuse arrays that share memory with one that is written, but where that has a meaning."""
+    """Refuse arrays that share memory with a written one, except for well-defined updates."""
     spans = {name: Span.of(view) for name, view in views.items()}
     fields = [field for field in program.fields if field.name in views]
     for one, two in _neighbours(fields, spans):
@@ -487,7 +488,7 @@ def _refuse_overlaps(
 def _neighbours(
     fields: Sequence[Field], spans: Mapping[str, Span]
 ) -> Iterator[tuple[Field, Field]]:
-    """Yield the pairs of fields whose arrays have bytes between the same bounds, in order."""
+    """Yield the pairs of fields whose arrays overlap by their bounds, in order."""
     bounds = [spans[field.name].bounds for field in fields]
     ordered = sorted(range(len(fields)), key=bounds.__getitem__)
     pairs: list[tuple[int, int]] = []

@@ -1,8 +1,8 @@
-"""Calls that are like one before, which are checked by comparing what the checks depend on.
+"""Cache of calls: repeated calls are checked by a key of all inputs of the checks.
 
-Those are numbers and types: the shapes, strides, types and addresses of arrays, the origin and the
-domain. No array is kept. What cannot be told so, such as arrays with attributes of their own, is
-checked in full at each call.
+The key consists of numbers and types: the shapes, strides, types and addresses of arrays, the
+origin and the domain. No array is kept. Calls without such a key, such as those with arrays that
+have attributes of their own, are checked in full every time.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from halocline_engine.ir.nodes import Field, Program, Scalar
 
 __all__ = ["GivenCall", "KnownCalls"]
 
-#: How many kinds of calls are remembered, and how many places of the arrays of each.
+#: Maximum number of cached kinds of calls, and of addresses of arrays for each.
 _KINDS, _PLACES = 256, 64
 _Key = TypeVar("_Key")
 _Kept = TypeVar("_Kept")
-#: Returns what there is to know of an array but its address, and the address.
+#: Returns the key of an array without its address, and the address.
 _Reader = Callable[[Any], tuple[tuple[Hashable, ...], int]]
 
 
 class GivenCall(NamedTuple):
-    """The arguments of a call, told by plain values: all but the addresses, and the addresses.
+    """The arguments of a call as a key, in which addresses are separate.
 
-    `values` are the arguments themselves, by name.
+    `values` are the arguments by name.
     """
 
     kind: Hashable
@@ -48,11 +48,11 @@ class GivenCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Calls that differ in addresses and values of scalars, all of which passed the checks.
+    """Checked calls that differ only in addresses and values of scalars.
 
-    `bounds` say where each given array begins and ends, from its element of index zero on, and
-    `starts` where each field does: in which of the arrays, and after how many bytes. `given` are
-    the scalars that every call gives, `values` those of the others.
+    `bounds` are the first and last bytes of each given array, relative to its element of index
+    zero, and `starts` the array and the offset in bytes of each field. `given` are the scalars
+    among the arguments, `values` the values of other scalars.
     """
 
     starts: Mapping[str, tuple[int, int]]
@@ -69,14 +69,14 @@ class _Kind:
     )
 
     def apart(self, addresses: tuple[int, ...]) -> bool:
-        """Whether no array that is written has memory between the bounds of another one."""
+        """Return whether no written array overlaps the bounds of another one."""
         places = zip(addresses, self.bounds, strict=True)
         spans = [(address + low, address + high) for address, (low, high) in places]
         return disjoint(spans, self.written)
 
 
 class KnownCalls:
-    """The calls that a stencil made, by what their checks depend on."""
+    """The cached calls of a stencil."""
 
     def __init__(self, signature: Signature, variants: Variants) -> None:
         program = signature.program
@@ -86,7 +86,7 @@ class KnownCalls:
         self._arrays = _arrays(program, self._used)
         self._arguments = program.arguments
         self._scalars = {one.name: one for one in given_scalars(program)}
-        # What columns of tables name is looked at in each call.
+        # Values of tables are checked in each call.
         self._plain = not program.tables
         self._readers: dict[type, _Reader] = {}
         self._kinds: dict[Hashable, _Kind] = {}
@@ -99,7 +99,7 @@ class KnownCalls:
         origin: Origin | None,
         domain: Sequence[int] | None,
     ) -> GivenCall | None:
-        """Return a call told by plain values, or None where it cannot be."""
+        """Return a call with its key, or None if it has none."""
         if not self._plain:
             return None
         looks: list[Hashable] = [len(arguments), tuple(keywords), _plain(origin), _plain(domain)]
@@ -128,9 +128,9 @@ class KnownCalls:
         return GivenCall(tuple(looks), tuple(addresses), values)
 
     def make(self, given: GivenCall) -> bool:
-        """Make a call if one like it was made before; otherwise say so and do nothing.
+        """Make a call if it is cached; otherwise return False.
 
-        Raises `ArgumentError` for values of scalars.
+        Raises `ArgumentError` for invalid scalars.
         """
         kind = self._kinds.get(given.kind)
         if kind is None:
@@ -161,7 +161,7 @@ class KnownCalls:
         call: Call,
         executable: Executable | None,
     ) -> None:
-        """Remember a call that was made; `executable` is None where it had no points."""
+        """Cache a call; `executable` is None for an empty domain."""
         for value in chain(arguments, keywords.values()):
             reader = _reader(value)
             if reader is not None:
@@ -179,12 +179,12 @@ class KnownCalls:
         self._placed(kind, given.addresses)
 
     def forget(self) -> None:
-        """Check and prepare every call anew."""
+        """Clear the cache."""
         with self._lock:
             self._kinds = {}
 
     def _kind(self, given: GivenCall, call: Call, executable: Executable | None) -> _Kind | None:
-        """Return what is remembered of a call, or None where a field is a copy of what is given."""
+        """Return the cached form of a call, or None if a field is a copy of an argument."""
         names = [name for name in given.values if name in self._arrays]
         starts: dict[str, tuple[int, int]] = {}
         bounds: list[tuple[int, int]] = []
@@ -214,7 +214,7 @@ class KnownCalls:
         )
 
     def _placed(self, kind: _Kind, addresses: tuple[int, ...]) -> Launch | None:
-        """Return what launches a kind of call on arrays at some addresses, and remember it."""
+        """Return the launch of a kind of call on arrays at some addresses, and cache it."""
         launch = None
         if kind.launcher is not None:
             launch = kind.launcher({n: addresses[at] + by for n, (at, by) in kind.starts.items()})
@@ -224,28 +224,28 @@ class KnownCalls:
 
 
 def _arrays(program: Program, used: Sequence[Field]) -> Mapping[str, tuple[Field, ...]]:
-    """Return the arrays that calls give, with the used fields that are parts of each."""
+    """Return the array arguments, each with its used fields."""
     whole = {
         one.field(number): one.name
         for one in program.components
         for number in range(math.prod(one.shape))
     }
-    found: dict[str, tuple[Field, ...]] = {}
+    arrays: dict[str, tuple[Field, ...]] = {}
     for one in used:
         name = whole.get(one.name, one.name)
-        found[name] = (*found.get(name, ()), one)
-    return found
+        arrays[name] = (*arrays.get(name, ()), one)
+    return arrays
 
 
 class _Odd:
-    """Stand-in for a value that no plain value describes."""
+    """Placeholder for a value without a key."""
 
 
 _ODD = _Odd()
 
 
 def _plain(value: object) -> Hashable:
-    """Return an origin or a domain as what compares equal only to the same one."""
+    """Return a hashable key of an origin or a domain."""
     if value is None or type(value) is int:
         return value
     if type(value) in (tuple, list):
@@ -260,7 +260,7 @@ def _plain(value: object) -> Hashable:
 
 
 def _reader(value: object) -> _Reader | None:
-    """Return what tells an array by plain values, for all arrays of its class.
+    """Return the reader of keys for arrays of a class, or None if there is none.
 
     An object with a dictionary may get attributes that change the meaning of its axes.
     """
@@ -281,8 +281,8 @@ def _device(array: Any) -> tuple[tuple[Hashable, ...], int]:
     return (array.shape, array.strides, array.dtype), array.data.ptr
 
 
-def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept, most: int) -> None:
-    """Remember something; the oldest is forgotten where there is much."""
+def _keep(known: dict[_Key, _Kept], key: _Key, value: _Kept, most: int) -> None:
+    """Add an entry to a cache; the oldest is removed from a full one."""
     if len(known) >= most and key not in known:
         del known[next(iter(known))]
-    known[key] = found
+    known[key] = value

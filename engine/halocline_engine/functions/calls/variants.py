@@ -1,4 +1,4 @@
-"""Executables of a stencil, one for each outcome of the conditions on scalars in it."""
+"""Executables of a stencil, specialised on the outcomes of conditions on scalars."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from halocline_engine.ir.walk import parameters_of
 
 __all__ = ["Outcomes", "Variants"]
 
-#: Whether each condition holds, or nothing where a program has none.
+#: Whether each condition holds; empty for a program without such conditions.
 Outcomes: TypeAlias = tuple[bool, ...]
 
-#: How many values of scalars, and their outcomes, are remembered, and how many executables there
-#: are for them; several outcomes may leave the same program.
+#: Maximum number of cached values of scalars with their outcomes, and of executables; several
+#: outcomes may lead to the same program.
 _REMEMBERED, _EXECUTABLES = 256, 16
 
 
 class Variants:
     """The executables of a program on its target.
 
-    Each is compiled when a call first needs it. Where scalars have had many outcomes, calls with
-    other ones have the executable that tests the conditions itself.
+    Each is compiled upon its first call. After many different outcomes, further ones use the
+    general executable, which tests the conditions itself.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -41,23 +41,23 @@ class Variants:
         self._programs: dict[str, Executable] = {}
 
     def outcomes(self, values: Mapping[str, object]) -> Outcomes | None:
-        """Return the outcomes for scalars as a caller gives them; None if one cannot be taken."""
+        """Return the outcomes for the scalars of a call; None if a scalar is invalid."""
         if not self._conditions:
             return ()
         key = tuple(values.get(scalar.name) for scalar in self._scalars)
         try:
-            found = self._known.get(key)
-            if found is None:
-                found = self._found(key)
+            outcomes = self._known.get(key)
+            if outcomes is None:
+                outcomes = self._evaluate(key)
                 if len(self._known) >= _REMEMBERED:
                     self._known.clear()
-                self._known[key] = found
+                self._known[key] = outcomes
         except (ArgumentError, TypeError):
             return None
-        return found
+        return outcomes
 
     def load(self, scalars: Mapping[str, object]) -> Executable:
-        """Return the executable for calls with such scalars, which were checked."""
+        """Return the executable for checked scalars."""
         key = self.outcomes(scalars)
         executable = self._loaded.get(key)
         if executable is None:
@@ -72,10 +72,10 @@ class Variants:
         return executable
 
     def __iter__(self) -> Iterator[Executable]:
-        """Yield what is loaded."""
+        """Yield the loaded executables."""
         yield from tuple(self._programs.values())
 
-    def _found(self, key: tuple[object, ...]) -> Outcomes:
+    def _evaluate(self, key: tuple[object, ...]) -> Outcomes:
         given = zip(self._scalars, key, strict=True)
         values = {
             one.name: scalar_value(one, one.default if value is None else value)

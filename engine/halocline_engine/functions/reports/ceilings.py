@@ -1,7 +1,7 @@
-"""The peak rates of the machines of workers, measured there in some hundredths of a second.
+"""Measurement of the peak rates of workers' machines, in a few hundredths of a second.
 
-A worker keeps its figures. The first jobs that ask measure again and the best one counts, since
-other jobs may have been computing meanwhile.
+A worker keeps its figures. The first requests measure again and the best figure counts, since other
+jobs may disturb a measurement.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from halocline_engine.processors import usable_processors
 
 __all__ = ["ceilings", "measured"]
 
-#: How often a process measures, and how often it does each thing for that.
+#: Number of measurements of a process, and of repetitions in each.
 _MEASURED, _ROUNDS = 3, 2
-#: Bytes of each of the two arrays that are copied: more than caches have.
+#: Bytes of each of the two copied arrays, larger than the caches.
 _HOST, _DEVICE = 1 << 26, 1 << 28
-#: Rows of the matrices that are multiplied.
+#: Rows of the multiplied matrices.
 _ROWS = 256
 _kept: dict[str, list[tuple[float, float]]] = {}
 _lock = threading.Lock()
 
 
 def ceilings(target: str, cluster: object = None) -> list[Ceilings]:
-    """Return what each worker can do, of those that answer.
+    """Return the peak rates of the workers that answer.
 
     `cluster` is None for this process, or the address of a scheduler, or a client of it.
     """
     if cluster is None:
-        found = LocalPool().each(measured, target)
+        rates_by_worker = LocalPool().each(measured, target)
     else:
         from halocline_engine.distribute.executors.dask import connect
 
         with connect(cluster) as pool:
-            found = pool.each(measured, target)
-    return [Ceilings(worker, target, *rates) for worker, rates in found.items()]
+            rates_by_worker = pool.each(measured, target)
+    return [Ceilings(worker, target, *rates) for worker, rates in rates_by_worker.items()]
 
 
 def measured(target: str) -> tuple[float, float]:
-    """Return the bytes a second of a copy, and operations a second, of this process and target."""
+    """Return the rate of a copy in bytes per second, and of operations per second, on a target."""
     with _lock:
         kept = _kept.setdefault(target, [])
         if len(kept) < _MEASURED:
@@ -59,7 +59,7 @@ def measured(target: str) -> tuple[float, float]:
 
 
 def _of_host() -> tuple[float, float]:
-    """Measure with as many threads as kernels have here."""
+    """Measure with the number of threads that kernels use."""
     here = usable_processors()
     threads = min(here, int(os.environ.get("NUMBA_NUM_THREADS") or here))
     source, target = np.ones(_HOST, np.uint8), np.zeros(_HOST, np.uint8)
@@ -78,7 +78,7 @@ def _of_host() -> tuple[float, float]:
 
 
 def _of_device() -> tuple[float, float]:
-    """Measure a copy; a product of matrices would load a library that jobs need not have."""
+    """Measure a copy only; a matrix product would load a library that jobs may not need."""
     from halocline_engine.device.cupy_types import cupy
     from halocline_engine.device.launch.stopwatch import seconds_of
 
@@ -95,11 +95,11 @@ def _of_device() -> tuple[float, float]:
 
 
 def _least(work: Callable[[], object]) -> float:
-    """Return the seconds that work takes at least, after a first time."""
+    """Return the minimum seconds of some work, after a warm-up."""
     work()
-    found: list[float] = []
+    times: list[float] = []
     for _ in range(_ROUNDS):
         began = perf_counter()
         work()
-        found.append(perf_counter() - began)
-    return min(found)
+        times.append(perf_counter() - began)
+    return min(times)

@@ -38,7 +38,7 @@ _SIZES: Mapping[str, tuple[int, tuple[int, int, int]]] = {
     "cpu": (1 << 27, (128, 128, 32)),
     "reference": (1 << 22, (32, 32, 8)),
 }
-#: The steps of each of four chains, the operations of a step, and the step.
+#: Steps of each of four chains, operations of a step, and the statement of a step.
 _CHAINS = {
     Operation.PLAIN: (64, 2, "x{0} = x{0} * {1}(0.9999) + {1}(0.0001)"),
     Operation.DIVISION: (16, 1, "x{0} = {1}(1.7) / x{0}"),
@@ -49,13 +49,13 @@ _WORDS = {
     Operation.DIVISION: "divisions and roots",
     Operation.FUNCTION: "functions such as exp",
 }
-#: The share of what is attainable from which on what bounds a call limits it.
+#: From this share of the attainable rate on, the bound is named as the limiter.
 _LIMITED = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Bytes that a copy reads and writes, and operations of each kind, in a second."""
+    """Bytes per second of a copy, read and written, and operations per second of each kind."""
 
     copy: float
     operations: Mapping[Operation, float]
@@ -63,7 +63,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A program on this machine; `seconds` is the median of calls that follow each other."""
+    """Timing of a program on this machine; `seconds` is the median of successive calls."""
 
     name: str
     target: str
@@ -77,13 +77,13 @@ class Timing:
 
     @property
     def operations(self) -> tuple[tuple[Operation, int], ...]:
-        """The operations of each kind that there is."""
+        """Number of operations of each kind in the program."""
         counted = self.work.operations
         return tuple((kind, counted[kind]) for kind in Operation if kind in counted)
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The seconds of the bytes at the rate of a copy, and of each kind of operation."""
+        """Seconds of the memory traffic at the rate of a copy, and of each kind of operation."""
         computing = {
             _WORDS[kind]: number / self.rates.operations[kind] for kind, number in self.operations
         }
@@ -91,18 +91,18 @@ class Timing:
 
     @property
     def share_of_copy(self) -> float:
-        """The rate of the compulsory bytes as a share of that of a copy."""
+        """Rate of the compulsory traffic as a share of the rate of a copy."""
         return self.bounds["memory"] / self.seconds
 
     @property
     def share_of_attainable(self) -> float:
-        """The same for the bytes or all operations, whichever take longer."""
+        """Rate as a share of the attainable one, limited by traffic or by all operations."""
         memory, *computing = self.bounds.values()
         return max(memory, sum(computing)) / self.seconds
 
     @property
     def limiter(self) -> str:
-        """Resource that a call waits for, in words."""
+        """Resource that limits a call, in words."""
         memory, *computing = self.bounds.values()
         bound = max(self.bounds, key=self.bounds.__getitem__)
         name = "memory" if memory >= sum(computing) else bound
@@ -111,7 +111,7 @@ class Timing:
         return f"not {name} alone: loads that are waited for, or bytes that move more than once"
 
     def document(self) -> dict[str, Any]:
-        """Return what JSON has of it."""
+        """Return the timing as JSON."""
         return {
             "name": self.name,
             "target": self.target,
@@ -141,15 +141,15 @@ def timing(
     target: str = "auto",
     **reading: Any,
 ) -> Timing:
-    """Return what a program takes on arrays that are drawn, beside what its work allows.
+    """Time a program on random arrays, and estimate the bounds of its traffic and arithmetic.
 
-    Raises what compiling and calling raise, and `ArgumentError` where arrays cannot be drawn.
+    Raises the errors of `stencil` and of calls, and `ArgumentError` for programs with tables.
     """
     made = stencil(program, target=target, **reading)
     meaning, facts = made.compiled.program, made.compiled.facts
     if meaning.tables:
         raise ArgumentError(
-            f"Program '{meaning.name}' reads tables, for which no arrays can be drawn.",
+            f"Program '{meaning.name}' reads tables, which cannot be filled with random values.",
             hint="Time a program without them.",
         )
     halo, machine = halo_of(facts), _Machine.of(made.compiled.target)
@@ -185,7 +185,7 @@ def timing(
 
 
 def halo_of(facts: Facts) -> tuple[int, int, int]:
-    """Return the points that suffice around the domain for all fields."""
+    """Return the halo that suffices for all fields."""
     i, j, k = (
         max((max(-one[axis][0], one[axis][1], 0) for one in facts.fields.values()), default=0)
         for axis in range(3)
@@ -201,10 +201,10 @@ def drawn_arrays(
     layout: str,
     ranges: Mapping[str, tuple[float, float]],
 ) -> dict[str, Any]:
-    """Return arrays of NumPy or CuPy: inputs drawn, floating-point outputs NaN.
+    """Return arrays of NumPy or CuPy: random inputs, and NaN for floating-point outputs.
 
-    `ranges` are those of fields; others are drawn from 0.5 to 1.5, whole numbers are 0 or 1. What a
-    field has at each point lies in planes, one component after the other.
+    `ranges` are the ranges of fields, by default from 0.5 to 1.5; whole numbers are 0 or 1.
+    Components of a field are stored in planes, one after the other.
     """
     made: dict[str, Any] = {}
     lookups = {lookup.name: lookup.shape for lookup in program.lookups}
@@ -239,12 +239,12 @@ def drawn_arrays(
 
 
 def _is_read(program: Program, name: str) -> bool:
-    """Return whether a field is read, or a component of it."""
+    """Return whether a field or one of its components is read."""
     return any(one.read for one in program.fields if one.name.partition(".")[0] == name)
 
 
 def measured_rates(target: str, dtype: str, layout: str, kinds: tuple[Operation, ...]) -> Rates:
-    """Return the rates of a target on this machine, of a copy and of some kinds of operations."""
+    """Measure the rates of a copy and of some kinds of operations on a target."""
     machine = _Machine.of(target)
     size, domain = _SIZES[target]
     side = round((size // np.dtype(dtype).itemsize) ** (1 / 3))
@@ -269,7 +269,7 @@ def _chains(kind: Operation, dtype: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """A target, NumPy or CuPy, and what times calls on it."""
+    """A target with its array library and its timer."""
 
     target: str
     name: str
@@ -290,7 +290,7 @@ class _Machine:
         return _Machine(target, f"{os.cpu_count()} cores", np, _seconds_here)
 
     def called(self, text: str, domain: tuple[int, int, int], layout: str) -> float:
-        """Return the seconds of a call of a program of one input and one output."""
+        """Return the seconds of a call of a program with one input and one output."""
         program: Stencil = stencil(text, target=self.target)
         arrays = drawn_arrays(program.compiled.program, self.library, domain, (0, 0, 0), layout, {})
 
@@ -302,14 +302,14 @@ class _Machine:
 
 
 def _seconds_here(call: Callable[[], None]) -> float:
-    """Return the median of rounds of calls, which last a while each."""
+    """Return the median over rounds of the mean seconds of a call."""
     begun = perf_counter()
     call()
     number = max(1, round(_LASTING / max(perf_counter() - begun, 1e-9)))
-    found: list[float] = []
+    times: list[float] = []
     for _ in range(_ROUNDS):
         begun = perf_counter()
         for _ in range(number):
             call()
-        found.append((perf_counter() - begun) / number)
-    return median(found)
+        times.append((perf_counter() - begun) / number)
+    return median(times)

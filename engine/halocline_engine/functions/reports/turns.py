@@ -1,7 +1,7 @@
-"""How many turns loops take on arrays that are drawn, as the reference counts them.
+"""Mean trip counts of loops on random arrays, counted by the reference.
 
-No text says how often a `while` turns. So each loop gets a field that its turns add to, and the
-reference runs the program on a few columns, whose inputs are drawn like those that are timed.
+The trip count of a `while` depends on data. Each loop increments a field of its own, and the
+reference runs the program on a few columns, with random inputs like those of the timing.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def measured_turns(
     scalars: Mapping[str, Any],
     origin: tuple[int, int, int],
 ) -> dict[While, float]:
-    """Return the turns of each loop at a point, on average of a few columns of a domain.
+    """Return the mean trip count of each loop at a point, from a few columns of a domain.
 
-    `draw` returns arrays of NumPy for a domain. Loops that are spelled alike count as one.
+    `draw` returns arrays of NumPy for a domain. Identical loops count as one.
     """
     names = {loop: f"__turns_{n}" for n, loop in enumerate(dict.fromkeys(_loops(program)))}
     if not names:
@@ -71,7 +71,7 @@ def _blocks(program: Program) -> Iterator[Block]:
 
 
 def _points(program: Program, loop: While, domain: tuple[int, int, int]) -> int:
-    """Return at how many points a loop begins, or would if all conditions held."""
+    """Return the number of points of a loop, if all conditions hold."""
     ni, nj, nk = domain
     levels = 0
     for block in _blocks(program):
@@ -81,7 +81,7 @@ def _points(program: Program, loop: While, domain: tuple[int, int, int]) -> int:
 
 
 def _counting(program: Program, names: Mapping[While, str]) -> Program:
-    """Return a program whose loops count their turns in fields."""
+    """Return a program whose loops count their iterations in fields."""
     fields = (
         Field(name, DType.INT64, tuple(Axis), read=True, written=True) for name in names.values()
     )

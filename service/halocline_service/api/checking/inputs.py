@@ -1,4 +1,4 @@
-"""From inputs as JSON to inputs as the model of a process has them."""
+"""Validation of inputs in JSON against the model of a process."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _QUALIFIERS = {"value", "mediaType", "encoding", "schema", "format", "type"}
 
 
 def checked(process_id: str, given: Mapping[str, Any], *, facts: bool) -> JsonObject:
-    """Check inputs as far as can be done without reading data; return the outcome as JSON.
+    """Check inputs without reading data, and return the outcome as JSON.
 
-    `inputs` are those of the model and `references` name datasets; `problem` is what is wrong
-    instead. With `facts`, `program` has what the program needs, where it is not wrong itself.
+    Valid inputs are returned as `inputs` and `references` of datasets, otherwise a `problem`. With
+    `facts`, `program` describes the fields and scalars of a valid program.
     """
     process = PROCESSES[process_id]
     try:
@@ -44,7 +44,7 @@ def checked(process_id: str, given: Mapping[str, Any], *, facts: bool) -> JsonOb
 
 
 def _checked(process: Process, inputs: Mapping[str, Any]) -> Inputs:
-    """Return the inputs of a process as its model has them; those of one that is planned too."""
+    """Return the inputs of a process as its model, including those of a planned process."""
     given = with_new_names(process.id, _unqualified(process, inputs))
     try:
         model = process.inputs.model_validate(given)
@@ -60,7 +60,7 @@ def _checked(process: Process, inputs: Mapping[str, Any]) -> Inputs:
 
 
 def refusal_of(error: ProblemError | HaloclineError) -> JsonObject:
-    """Return the outcome of a check that an error ended."""
+    """Return the outcome of a check with an error."""
     return {"problem": _plain(error if isinstance(error, ProblemError) else problem_of(error))}
 
 
@@ -84,9 +84,9 @@ def _plain(problem: ProblemError) -> JsonObject:
 
 
 def _unqualified(process: Process, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Take values out of OGC's `{"value": ...}` and `{"href": ...}`.
+    """Replace OGC's `{"value": ...}` and `{"href": ...}` with their values.
 
-    An input that is an object itself is taken out only if what is inside is an object.
+    For an input of type object, this applies only if the inner value is an object.
     """
     schemas = resolved_schema(process.inputs)["properties"]
     return {

@@ -1,7 +1,7 @@
-"""Checks in a few processes with limits: what reads users' texts cannot hold the API.
+"""Checks of users' programs in a few processes with limits, so that they cannot block the API.
 
-One owner has all but one of them at most, and of those who wait the one goes first who has the
-fewest and was served least recently. A process that meets a limit is ended, and another started.
+One owner may occupy all but one process. The next turn goes to the waiting owner with the fewest
+turns, then to the least recently served one. A process that exceeds a limit is replaced.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["COMMAND", "CheckProcesses", "Turns"]
 
 _log = structlog.get_logger()
 
-#: What a process for checks runs; seconds and bytes follow.
+#: Command of a process for checks; its arguments are limits in seconds and bytes.
 COMMAND = (sys.executable, "-m", "halocline_service.api.checking.child")
 _LONGEST_LINE = 64 * 2**20
-_PATIENCE = 6.0  # times the seconds of a processor, on a machine that is busy
-_STARTING = 120.0  # seconds until a process has loaded what it needs
-_PAUSE = 1.0  # seconds before another try to start one, and for one that ends by itself
+_PATIENCE = 6.0  # factor from processor time to wall time, on a busy machine
+_STARTING = 120.0  # seconds until a process has loaded its modules
+_PAUSE = 1.0  # seconds before another attempt to start a process, and for one to end by itself
 
 
 class CheckProcesses:
-    """Used as `async with`: leaving it ends every process."""
+    """Pool of processes for checks, as an asynchronous context manager that ends them."""
 
     def __init__(
         self, count: int, *, seconds: float, memory: int, command: Sequence[str] = COMMAND
@@ -61,7 +61,7 @@ class CheckProcesses:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End them."""
+        """End the processes."""
         self._is_closing = True
         await asyncio.gather(*self._replacements)
         for checker in tuple(self._all):
@@ -70,12 +70,12 @@ class CheckProcesses:
     async def __call__(
         self, owner: str, process: str, inputs: Mapping[str, Any], *, facts: bool = False
     ) -> JsonObject:
-        """Return the outcome of `checked`. Raises a problem where a limit is met."""
+        """Return the outcome of `checked`. Raises a problem if a limit is exceeded."""
         request = {"process": process, "inputs": inputs, "facts": facts}
         return await self._within_limits(owner, request)
 
     async def describe(self, owner: str, path: str, largest_chunk: int) -> JsonObject:
-        """Return the outcome of `describe_dataset`. Raises a problem where a limit is met."""
+        """Return the outcome of `describe_dataset`. Raises a problem if a limit is exceeded."""
         request = {"dataset": path, "largest_chunk": largest_chunk}
         return await self._within_limits(owner, request)
 
@@ -90,9 +90,9 @@ class CheckProcesses:
     async def fit(
         self, owner: str, process: str, inputs: Mapping[str, Any], datasets: Datasets
     ) -> JsonObject:
-        """Return the outcome of `fitted`; empty where a limit is met, which says nothing.
+        """Return the outcome of `fitted`, empty if a limit is exceeded.
 
-        A job may take longer than a check, and says then what is wrong.
+        The job itself has other limits, and reports the problem later.
         """
         request = {"process": process, "inputs": inputs, "datasets": datasets}
         outcome = await self._asked(owner, request)
@@ -107,13 +107,13 @@ class CheckProcesses:
             self._turns.give_back(owner)
 
     async def _answered(self, line: bytes) -> JsonObject:
-        """Return the outcome; where something else ended the process, another one is asked."""
+        """Return the outcome; if the process ends for another reason, retry with a second one."""
         status = 0
         for _ in range(2):
             checker, outcome = await self._idle.get(), None
             try:
                 outcome = await checker.ask(line, self._seconds * _PATIENCE)
-            finally:  # also where nobody waits for the answer any more
+            finally:  # also after cancellation
                 replacement = None if outcome is not None else self._replace(checker)
             if replacement is None:
                 assert outcome is not None
@@ -126,7 +126,7 @@ class CheckProcesses:
         return {"limit": f"signal {-status}" if status < 0 else f"status {status}"}
 
     def _replace(self, checker: _CheckProcess) -> asyncio.Task[int]:
-        """End a process and start another in its place; the status is that of the first."""
+        """End a process and start another; return the status of the first."""
         task = asyncio.ensure_future(self._replaced(checker))
         self._replacements.add(task)
         task.add_done_callback(self._replacements.discard)
@@ -138,7 +138,7 @@ class CheckProcesses:
         while not self._is_closing:
             try:
                 self._idle.put_nowait(await self._started())
-            except OSError as error:  # the machine has no room for a process
+            except OSError as error:  # the machine cannot start a process now
                 _log.warning("check process not started", error=str(error))
                 await asyncio.sleep(_PAUSE)
             else:
@@ -159,7 +159,7 @@ class CheckProcesses:
 
 
 class _CheckProcess:
-    """One process; `is_late` says that it did not answer in time."""
+    """One process; `is_late` is True if it did not answer in time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -167,7 +167,7 @@ class _CheckProcess:
         self.is_late = False
 
     async def ask(self, line: bytes, seconds: float) -> JsonObject | None:
-        """Return the answer to a request; None where there is none and will be none."""
+        """Return the answer to a request, None if the process failed or is late."""
         reader = cast("asyncio.StreamReader", self._process.stdout)
         writer = cast("asyncio.StreamWriter", self._process.stdin)
         try:
@@ -182,12 +182,12 @@ class _CheckProcess:
         except TimeoutError:
             self.is_late = self._is_ready
             return None
-        except (OSError, ValueError):  # it ended, or says too much
+        except (OSError, ValueError):  # it ended, or the line is too long
             return None
         return cast("JsonObject", json.loads(answer)) if answer.endswith(b"\n") else None
 
     async def end(self) -> int:
-        """End it, and return its status: its own where it ends by itself."""
+        """End the process, with some time to end by itself, and return its status."""
         if self._process.stdout is not None and self._process.stdout.at_eof():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PAUSE):
@@ -199,7 +199,7 @@ class _CheckProcess:
 
 
 class Turns:
-    """Who has a process, and who waits for one."""
+    """Fair turns of owners for a number of processes."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -208,7 +208,7 @@ class Turns:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # least recently served first
 
     async def take(self, owner: str) -> None:
-        """Wait for a turn, and have it."""
+        """Wait for a turn, and take it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
         self._serve()
@@ -228,13 +228,13 @@ class Turns:
         self._serve()
 
     def _serve(self) -> None:
-        """Give turns to those who wait."""
+        """Give free turns to waiting owners."""
         while self._free and (owner := self._next()) is not None:
             waiting = self._waiting.pop(owner)
             turn = waiting.popleft()
             if waiting:
-                self._waiting[owner] = waiting  # behind all others
-            if not turn.done():  # else who waited has gone
+                self._waiting[owner] = waiting  # now the last one
+            if not turn.done():  # otherwise cancelled
                 self._free -= 1
                 self._has[owner] += 1
                 turn.set_result(None)
@@ -244,16 +244,15 @@ class Turns:
         return min(allowed, key=lambda owner: self._has[owner], default=None)
 
 
-_WAY_OUT = "Make the program smaller, or split it into several."
+_HINT = "Make the program smaller, or split it into several."
 
 
 def _too_hard(limit: str, seconds: float) -> ProblemError:
-    """Make the problem of a request whose check met a limit."""
+    """Return the problem of a check that exceeded a limit."""
     reasons = {
-        "time": f"took more than {seconds:g} seconds of a processor, which is what a check may "
-        "take",
-        "memory": "took more memory than a check may take",
+        "time": f"took more than the allowed {seconds:g} seconds of processor time",
+        "memory": "took more than the allowed memory",
         "depth": "met terms that are nested too deeply",
     }
     reason = reasons.get(limit, f"ended its process by {limit}")
-    return ProblemError("capacity", f"The check of the request {reason}.", hint=_WAY_OUT)
+    return ProblemError("capacity", f"The check of the request {reason}.", hint=_HINT)

@@ -1,4 +1,4 @@
-"""Context of a request: the stores, the settings, and who asks."""
+"""Context of a request: the stores, the settings, and the owner of the key."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOCAL_OWNER = "local"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The one thing that routes are given; made once for an application."""
+    """Dependencies of the routes, created once for an application."""
 
     settings: Settings
     store: Store
@@ -49,14 +49,14 @@ class Context:
     checks: Checks
 
     def may_see_all(self, owner: str) -> bool:
-        """Say whether an owner is told of other owners' jobs, by their number."""
+        """Return whether an owner may see figures of the jobs of all owners."""
         return not self.settings.needs_keys or owner in self.settings.operators
 
 
 def make_context(
     settings: Settings, store: Store, now: Callable[[], float], checks: Checks
 ) -> Context:
-    """Tie settings and stores together."""
+    """Return the context for settings and stores."""
     layout = Layout(settings.data_dir.resolve())
     resolver = Resolver(store, layout, tuple(settings.data_roots))
     return Context(settings, store, layout, resolver, dict(PROCESSES), now, checks)
@@ -72,7 +72,7 @@ IdempotencyKey = Annotated[
     Header(
         min_length=1,
         max_length=255,
-        description="The same key gives the same job, or upload, again.",
+        description="Repeated requests with the same key return the same job or upload.",
     ),
 ]
 
@@ -100,32 +100,32 @@ Owner = Annotated[str, Depends(_owner)]
 
 
 def _own_job(job_id: str, here: Here, owner: Owner) -> Job:
-    found = here.store.jobs.get(job_id, owner=owner)
-    if found is None:
+    job = here.store.jobs.get(job_id, owner=owner)
+    if job is None:
         raise ProblemError(
             "no-such-job", f"There is no job '{job_id}'.", hint="GET /jobs lists yours."
         )
-    return found
+    return job
 
 
 def _own_upload(upload_id: str, here: Here, owner: Owner) -> Upload:
-    found = here.store.uploads.get(upload_id, owner=owner)
-    if found is None:
+    upload = here.store.uploads.get(upload_id, owner=owner)
+    if upload is None:
         raise ProblemError(
             "not-found", f"There is no upload '{upload_id}'.", hint="GET /uploads lists yours."
         )
-    return found
+    return upload
 
 
 async def _process(process_id: str, here: Here) -> Process:
-    found = here.processes.get(process_id)
-    if found is None:
+    process = here.processes.get(process_id)
+    if process is None:
         raise ProblemError(
             "no-such-process",
             f"There is no process '{process_id}'.",
             hint=f"There are: {', '.join(here.processes)}.",
         )
-    return found
+    return process
 
 
 OwnJob = Annotated[Job, Depends(_own_job)]
@@ -134,6 +134,6 @@ AskedProcess = Annotated[Process, Depends(_process)]
 
 
 def base_url(request: Request) -> str:
-    """Give the URL under which the user reaches the API, without a slash at its end."""
+    """Return the URL of the API for the user, without a trailing slash."""
     here = cast("Context", request.app.state.context)
     return (here.settings.public_url or str(request.base_url)).rstrip("/")

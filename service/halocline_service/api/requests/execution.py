@@ -1,4 +1,4 @@
-"""From a request's body to checked inputs and a stored job, or to outputs at once."""
+"""Checks of requests to execute a process, and storage of jobs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 _LONGEST_WAIT = 30  # seconds
-_RECENT = 10  # jobs by which the pace of a queue is judged
-_LATER = "-"  # stands for a dataset that is not named yet
+_RECENT = 10  # finished jobs that determine the pace of a queue
+_LATER = "-"  # placeholder for a dataset that is not uploaded yet
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRequest:
-    """A request to execute, checked: inputs as JSON, and those of them that name datasets."""
+    """A checked request to execute: inputs as JSON, and references of its datasets."""
 
     process: Process
     inputs: JsonObject
@@ -66,7 +66,7 @@ class Preference:
 
 
 def preference(header: str | None) -> Preference:
-    """Read a `Prefer` header; what is not known is ignored."""
+    """Return the preferences of a `Prefer` header; unknown ones are ignored."""
     wishes = [part.partition(";")[0].strip().lower() for part in (header or "").split(",")]
     return Preference(run_async="respond-async" in wishes)
 
@@ -74,7 +74,7 @@ def preference(header: str | None) -> Preference:
 async def check(
     here: Context, process: Process, body: Execute, owner: str, base: str
 ) -> ExecutionRequest:
-    """Check all that can be told without reading data; `base` is the API's URL.
+    """Check a request without reading data; `base` is the API's URL.
 
     Raises a problem or an engine error.
     """
@@ -92,7 +92,7 @@ async def outcome_of(
     without: Sequence[str] = (),
     facts: bool = False,
 ) -> JsonObject:
-    """Have the inputs checked; the datasets `without` which that is done are not there yet.
+    """Check inputs in another process; the datasets in `without` are not uploaded yet.
 
     See `checking.inputs.checked`.
     """
@@ -112,9 +112,9 @@ async def request_of(
     without: Sequence[str] = (),
     outlines: Mapping[str, JsonObject] = MappingProxyType({}),
 ) -> ExecutionRequest:
-    """Return the request whose inputs were checked, with their datasets as far as these are there.
+    """Return the request with checked inputs, after a check with its available datasets.
 
-    `outlines` stand for datasets that are still to be sent. Raises a problem or an engine error.
+    `outlines` describe datasets that are not uploaded yet. Raises a problem or an engine error.
     """
     if "problem" in outcome:
         raise ProblemError(**outcome["problem"])
@@ -152,7 +152,7 @@ async def _fit(
     datasets: Mapping[str, JsonObject],
     owner: str,
 ) -> None:
-    """Raise a problem where inputs do not fit their datasets."""
+    """Raise a problem if inputs do not match their datasets."""
     fit = await here.checks.fit(owner, process.id, inputs, datasets)
     if "problem" in fit:
         wording = await anyio.to_thread.run_sync(_wording, here, references, owner)
@@ -174,7 +174,7 @@ def _no_output(process: Process, name: str) -> ProblemError:
 
 
 def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: str | None) -> Job:
-    """Store the job; it is in the database when this returns."""
+    """Store the job in the database."""
     request = {
         "inputs": asked.inputs,
         "outputs": list(asked.outputs),
@@ -196,7 +196,7 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
         return here.store.jobs.add(job, queue_limit=here.settings.queue_per_owner)
     except IdempotencyConflict:
         raise used_key(idempotency_key) from None
-    except UploadGone as gone:  # since it was checked
+    except UploadGone as gone:  # deleted after the check
         raise no_upload(gone.upload_id) from None
     except QueueFull:
         raise ProblemError(
@@ -209,7 +209,7 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
 
 
 def used_key(idempotency_key: str | None) -> ProblemError:
-    """Return the problem of an idempotency key that was used for something else."""
+    """Return the problem of an idempotency key that was used for another request."""
     return ProblemError(
         "idempotency",
         f"Idempotency key '{idempotency_key}' was used before for another request.",
@@ -218,7 +218,7 @@ def used_key(idempotency_key: str | None) -> ProblemError:
 
 
 def _until_one_ends(here: Context, owner: str) -> int:
-    """Return seconds in which a job of an owner is likely to end, as the last ones did."""
+    """Return the expected seconds until a job of an owner ends, from the recent ones."""
     query = JobQuery(owner=owner, states=tuple(FINAL), page=Page(limit=_RECENT))
     ends = [job.finished for job in here.store.jobs.list(query) if job.finished is not None]
     if not ends:
@@ -227,6 +227,6 @@ def _until_one_ends(here: Context, owner: str) -> int:
 
 
 def _uploads(references: Mapping[str, str]) -> tuple[str, ...]:
-    """Give the identifiers of the uploads that inputs name."""
+    """Return the identifiers of the uploads among references."""
     parts = [reference.partition(":") for reference in references.values()]
     return tuple(dict.fromkeys(name for scheme, _, name in parts if scheme == "upload"))

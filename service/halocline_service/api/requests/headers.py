@@ -1,4 +1,4 @@
-"""Whole numbers in headers, of any length and script that a client may send."""
+"""Whole numbers in headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that a header gives; None where it is none from 0 to `LARGEST`.
+    """Return the number in a header; None unless it is a whole number from 0 to `LARGEST`.
 
     >>> whole_number("12"), whole_number("-1"), whole_number("²"), whole_number("9" * 5000)
     (12, None, None, None)

@@ -1,4 +1,4 @@
-"""Parameters of queries that a route knows; others are refused, as they would change nothing."""
+"""Refusal of unknown query parameters, which would be ignored silently."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from halocline_service.api.problems import ProblemError
 
 __all__ = ["refuse_unknown_parameters"]
 
-_ASKED_EVERYWHERE = {"f": "json"}  # what clients of OGC's services ask for, and get anyway
+_ASKED_EVERYWHERE = {"f": "json"}  # sent by clients of OGC's services; JSON is the default
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Raise a problem for a parameter that the route of a request does not have."""
+    """Raise a problem for a query parameter that the route does not have."""
     route: Any = request.scope.get("route")
     known = sorted({*_parameters(route.dependant)})
     for name, value in request.query_params.multi_items():
@@ -31,7 +31,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
 
 
 def _parameters(dependant: Any) -> Iterator[str]:
-    """Yield the parameters of a route, and of what it depends on."""
+    """Yield the query parameters of a route and its dependencies."""
     for field in dependant.query_params:
         yield str(field.alias)
     for inner in dependant.dependencies:

@@ -1,8 +1,7 @@
-"""Room for what is on its way: bytes are promised before they are taken.
+"""Reservation of disk space and of the size of uploads, for concurrent requests.
 
-A disk that has room for one object has not room for a hundred that come at once, and an upload
-that may have one more has not room for two. Bytes are promised a step ahead of those that came: who
-announces many and sends none takes no room from others.
+Bytes are reserved in steps shortly before they arrive, rather than when they are announced: a
+client that announces many bytes and sends none takes no space from others.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from halocline_service.api.problems import ProblemError
 
 __all__ = ["Held", "Room"]
 
-_STEP = 2**20  # bytes that are promised at a time
+_STEP = 2**20  # bytes that are reserved at a time
 
 
 @dataclass(slots=True)
 class _Promise:
-    """Bytes that are promised to an object, how many were announced, and are on the disk."""
+    """Bytes reserved for an object, bytes announced, and bytes written to the disk."""
 
     size: int = 0
     announced: int = 0
@@ -32,7 +31,7 @@ class _Promise:
 
 
 class Room:
-    """The free space of a disk and of uploads, less what was promised by this process."""
+    """The free space of a disk and of uploads, less the reservations of this process."""
 
     def __init__(self, folder: Path, headroom: int, largest: int) -> None:
         self._folder = folder
@@ -44,7 +43,7 @@ class Room:
 
     @contextmanager
     def hold(self, upload_id: str, stored: int) -> Generator[Held]:
-        """Hold room for an object of an upload that has `stored` bytes, until it is one of them."""
+        """Hold space for an object of an upload with `stored` bytes while the context lasts."""
         promise = _Promise()
         try:
             yield Held(self, upload_id, stored, promise)
@@ -56,7 +55,7 @@ class Room:
                     del self._coming[upload_id]
 
     def promise(self, upload_id: str, stored: int, promise: _Promise, size: int) -> None:
-        """Promise `size` bytes in all. Raises `ProblemError` where there is no room for them."""
+        """Extend a reservation to `size` bytes. Raises `ProblemError` without space for them."""
         more = size - promise.size
         with self._lock:
             self._check(upload_id, stored, more)
@@ -65,7 +64,7 @@ class Room:
             promise.size = size
 
     def check(self, upload_id: str, stored: int, size: int) -> None:
-        """Raise `ProblemError` where there is no room for so many bytes now; promise none."""
+        """Raise `ProblemError` without space for `size` bytes; reserve nothing."""
         with self._lock:
             self._check(upload_id, stored, size)
 
@@ -81,7 +80,7 @@ class Room:
             raise ProblemError("output", "The object cannot be stored: the disk is full.")
 
     def wrote(self, promise: _Promise, size: int) -> None:
-        """Say that bytes are on the disk."""
+        """Record that bytes were written to the disk."""
         with self._lock:
             self._unwritten -= size
             promise.written += size
@@ -89,7 +88,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Room for one object."""
+    """Space for one object."""
 
     room: Room
     upload_id: str
@@ -97,20 +96,20 @@ class Held:
     given: _Promise
 
     def needs_more(self, size: int) -> bool:
-        """Say whether so many bytes in all are not promised yet."""
+        """Return whether `size` bytes exceed the reservation."""
         return size > self.given.size
 
     def check(self, size: int) -> None:
-        """Refuse an object that there is no room for now. Raises `ProblemError`."""
+        """Raise `ProblemError` without space for an object of `size` bytes."""
         self.room.check(self.upload_id, self.stored, size)
         self.given.announced = size
 
     def extend(self, size: int) -> None:
-        """Have room for so many bytes in all, and some more. Raises `ProblemError`."""
+        """Reserve at least `size` bytes in all. Raises `ProblemError` without space for them."""
         ahead = -(-size // _STEP) * _STEP
         wanted = min(ahead, max(size, self.given.announced)) if self.given.announced else ahead
         self.room.promise(self.upload_id, self.stored, self.given, wanted)
 
     def wrote(self, size: int) -> None:
-        """Say that so many of them are on the disk now."""
+        """Record that `size` more bytes were written to the disk."""
         self.room.wrote(self.given, size)

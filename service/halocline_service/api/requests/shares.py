@@ -1,4 +1,4 @@
-"""Share of lasting requests that one owner may have at one API process."""
+"""Limits of long-lived requests of one owner in an API process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["one_of"]
 
 @contextmanager
 def one_of(held: Counter[str], owner: str, most: int, *, what: str, hint: str) -> Generator[None]:
-    """Count one more of what an owner holds while it lasts. Raises a problem beyond `most`."""
+    """Count a request of an owner while the context lasts. Raises a problem beyond `most`."""
     if held[owner] >= most:
         raise ProblemError(
             "queue-full",

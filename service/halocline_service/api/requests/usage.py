@@ -1,4 +1,4 @@
-"""Datasets in use: chunks deleted under a job would be read as fill values."""
+"""Protection of datasets in use, as a job would read deleted chunks as fill values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _UNFINISHED = tuple(state for state in State if state not in FINAL)
 
 
 def refuse_in_use(here: Context, reference: str, *, owner: str) -> None:
-    """Raise `ProblemError` (409) where an unfinished job of its owner reads a dataset.
+    """Raise `ProblemError` (409) if an unfinished job of the owner reads a dataset.
 
-    A job that is stored only now finds the dataset gone, and fails.
+    A job that is stored at the same time fails, as the dataset is gone.
     """
     page = Page(limit=here.settings.queue_per_owner)
     query = JobQuery(owner=owner, states=_UNFINISHED, page=page)

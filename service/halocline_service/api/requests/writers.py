@@ -1,7 +1,7 @@
-"""Few requests that change something are at work at a time; the others wait, and hold no thread.
+"""Limit of concurrent requests that write; further ones wait without a thread.
 
-While the database is locked, each of them waits for it in a thread. Those who read then still have
-threads, and whoever sends many requests waits for his own.
+While the database is locked, each writer waits in a thread. The limit leaves threads to readers,
+and a limit for each client leaves turns to other clients.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from halocline_service.datasets.json_text import check_json
 
 __all__ = ["END_TURN", "Writers"]
 
-#: What ends the turn of a request before its answer, in its state.
+#: Member of a request's state: a function that ends its turn before the response.
 END_TURN = "end_turn"
 
 _AT_ONCE = 16
 _OF_ONE = 4
 _SECONDS = 5.0
-# PUT has threads for moments only, and its body may take its time.
+# PUT needs threads only briefly, and its body may take long to arrive.
 _OTHERS = frozenset({"GET", "HEAD", "OPTIONS", "PUT"})
 
 
 class Writers:
-    """Lets requests with bodies of up to `largest` bytes take turns, once their bodies are there.
+    """Middleware in which writing requests take turns, after their bodies are received.
 
-    Who asks is told by the credentials as they are; they are checked later.
+    Bodies have up to `largest` bytes. Clients are distinguished by their unchecked credentials.
     """
 
     def __init__(self, app: ASGIApp, largest: int, public_url: str | None) -> None:
@@ -44,7 +44,7 @@ class Writers:
         self._turns = _WriteLocks()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on when it is its turn."""
+        """Handle a request when it has its turn."""
         if scope["type"] != "http" or scope["method"] in _OTHERS:
             await self.app(scope, receive, send)
             return
@@ -66,7 +66,7 @@ class Writers:
             await self.app(scope, _replay(messages, receive), send)
 
     async def _received(self, receive: Receive) -> list[Message]:
-        """Take the body, or so much of it as the framework refuses."""
+        """Receive the body, up to the size that the framework refuses."""
         messages = [await receive()]
         size = len(messages[-1].get("body", b""))
         while messages[-1].get("more_body", False) and size <= self.largest:
@@ -83,7 +83,7 @@ class _WriteLocks:
 
     @asynccontextmanager
     async def take(self, asker: str) -> AsyncGenerator[None]:
-        """Wait for a turn and have it."""
+        """Wait for a turn, and hold it while the context lasts."""
         self._askers[asker] += 1
         try:
             async with self._mine.setdefault(asker, Semaphore(_OF_ONE)), self._all:

@@ -1,7 +1,7 @@
-"""Files that are made of a result when somebody asks for one: NetCDF and CSV.
+"""Export of results to files upon request: NetCDF and CSV.
 
-A process of its own makes them, within limits of time and memory. They are kept beside the result
-for a day. Those who ask for the same file wait for the same process.
+A separate process writes them, within limits of time and memory. They are kept beside the result
+for a day. Concurrent requests for the same file wait for the same process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["COMMAND", "FileProcesses"]
 
 _log = structlog.get_logger()
 
-#: What a process for files runs; what it is asked for follows.
+#: Command of a process for files; the request is its last argument.
 COMMAND = (sys.executable, "-m", "halocline_service.exports.child")
 _AT_ONCE = 2
 _LARGE = "Read the Zarr store: 'xarray.open_zarr' opens it lazily."
@@ -32,7 +32,7 @@ _TOO_MUCH = "Write it as a Zarr store of smaller parts, and send that."
 
 
 class FileProcesses:
-    """Makes files of results, and looks into files of uploads, a few at a time."""
+    """Processes that export results and check files of uploads, a few at a time."""
 
     def __init__(self, settings: Settings, command: Sequence[str] = COMMAND) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class FileProcesses:
         self._making: dict[Path, asyncio.Task[dict[str, Any]]] = {}
 
     async def make(self, owner: str, store: Path, form: str, path: Path) -> None:
-        """Make a file of the result in a Zarr store, unless it is there. Raises `ProblemError`."""
+        """Export the result in a Zarr store, unless the file exists. Raises `ProblemError`."""
         if path.exists():
             return
         task = self._making.get(path)
@@ -57,13 +57,13 @@ class FileProcesses:
             task = asyncio.ensure_future(self._outcome(owner, asked))
             self._making[path] = task
             task.add_done_callback(lambda _: self._making.pop(path, None))
-        # Others may wait for the same file when this request has gone.
+        # Other requests may wait for the same file after this one is cancelled.
         _raise_for(await asyncio.shield(task), "make", _LARGE)
         if not path.exists():
             raise ProblemError("gone", "The result was removed while a file was made of it.")
 
     async def check(self, owner: str, path: Path, upload_id: str) -> None:
-        """Look into the NetCDF file of an upload. Raises `ProblemError` where it is refused."""
+        """Check the NetCDF file of an upload. Raises `ProblemError` if it is invalid."""
         outcome = await self._outcome(owner, {"kind": "check", "file": str(path)})
         for place in (str(path), path.name):
             outcome = {

@@ -1,4 +1,4 @@
-"""Files over HTTP: ranges, strong entity tags, conditional requests."""
+"""Files over HTTP, with ranges, strong entity tags and conditional requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIECE = 2**20
 
 
 class Digests:
-    """Remembers the SHA-256 of files by what identifies their content; bounded."""
+    """Bounded cache of the SHA-256 of files, by path, inode, size and time of modification."""
 
     def __init__(self, most: int = 65_536) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class Digests:
         self._known: OrderedDict[tuple[str, int, int, int], str] = OrderedDict()
 
     def of(self, path: Path, stat: os.stat_result) -> str:
-        """Give the SHA-256 of a file, in hexadecimal."""
+        """Return the SHA-256 of a file in hexadecimal."""
         mark = (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns)
         with self._lock:
             if mark in self._known:
@@ -64,7 +64,7 @@ def serve(
     media_type: str | None = None,
     filename: str | None = None,
 ) -> Response:
-    """Answer a request for a file that exists; one with a `filename` is to be saved as that."""
+    """Return the response with a file; with a `filename`, browsers save it under that name."""
     digests: Digests = request.app.state.digests
     try:
         stat = path.stat()
@@ -86,7 +86,7 @@ def serve(
 
 
 def _is_known(headers: Headers, tag: str, modified: float) -> bool:
-    """Say whether the client has it; a condition on the tag decides where there is one."""
+    """Return whether the client has the file, by its tag or else by the time."""
     condition = headers.get("if-none-match")
     if condition is not None:
         return _matches(condition, tag)
@@ -98,7 +98,7 @@ def _is_known(headers: Headers, tag: str, modified: float) -> bool:
 
 
 def _check_range(request: Request, size: int) -> None:
-    """Leave a Range header that can be answered, or none. Raises `ProblemError` (416)."""
+    """Normalise or remove the Range header. Raises `ProblemError` (416)."""
     given = request.headers.get("range")
     if given is None:
         return

@@ -1,7 +1,7 @@
 """Members of a Zarr group as a page of links, since HTTP has no listing.
 
-fsspec finds the members of a group by the links of its page. Without one, a store that is opened
-without its consolidated metadata is silently empty.
+fsspec lists the members of a group from the links of its page. Without them, a store that is opened
+without consolidated metadata is silently empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST = 20_000  # members, as many as an upload may have
 
 
 def listing(root: Path, key: str, *, caching: str) -> Response | None:
-    """Give the page of a group; None where the key is none. Folders of chunks have no page."""
+    """Return the page of a group; None for other keys. Folders of chunks have no page."""
     folder = root if key == "" else locate(root, key.removesuffix("/"))
     if folder is None or not folder.is_dir() or not is_group(folder):
         return None

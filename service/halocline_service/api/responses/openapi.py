@@ -1,7 +1,6 @@
-"""The API's document in OpenAPI 3.0, made from the 3.1 one.
+"""Conversion of the OpenAPI 3.1 document to 3.0.
 
-Many tools of the OGC world read 3.0 only. What 3.0 has no word for is left out where that only
-makes a schema wider.
+Many OGC tools read 3.0 only. Keywords that 3.0 lacks are removed, which widens a schema.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _BY_NAME = {"properties", "schemas", "parameters", "responses", "headers", "path
 
 
 def downgrade(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an OpenAPI 3.1 document as 3.0.3."""
+    """Return an OpenAPI 3.1 document as 3.0.3."""
     lowered = {key: _lower(value, key) for key, value in document.items()}
     lowered.pop("webhooks", None)
     lowered.pop("jsonSchemaDialect", None)

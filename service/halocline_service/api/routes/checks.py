@@ -1,4 +1,4 @@
-"""A look at a request to execute, for who is still writing it: nothing is stored."""
+"""Checks of requests to execute, without storing a job."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ router = APIRouter(tags=["Processes"])
 async def check_request(
     request: Request, process: AskedProcess, body: Check, here: Here, owner: Owner
 ) -> Checked:
-    """Say whether execution would accept the request, and what its program needs.
+    """Return whether execution would accept the request, and the fields of its program.
 
-    Datasets may be left out, so that a program can be checked before there is any, or be described
-    by their outlines before they are sent. What is wrong is the answer, and no error of this
-    request.
+    Datasets may be left out, or described by outlines before they are uploaded. The response has
+    status 200 and the problem of an invalid request.
     """
     missing = _missing(process.inputs, body.inputs)
     base = base_url(request)
@@ -62,7 +61,7 @@ async def _problem(
     outcome: JsonObject,
     missing: Sequence[str],
 ) -> ProblemError | None:
-    """Return what execution would answer, if that is a problem."""
+    """Return the problem that execution would return, if any."""
     try:
         outlines = {
             name: {"outline": body.datasets[name]} for name in {*missing} & {*body.datasets}

@@ -1,4 +1,4 @@
-"""Datasets that may be named by path."""
+"""Datasets in the configured folders."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _FILES = (".nc", ".nc4", ".h5", ".hdf5")
 @router.get(
     "/datasets",
     response_model_exclude_none=True,
-    summary="Datasets that the service may read",
+    summary="Datasets of the service",
 )
 def datasets(
     request: Request, here: Here, _owner: Owner, limit: Limit = _MOST, offset: Offset = 0
 ) -> DatasetList:
-    """List Zarr stores and NetCDF files under the configured folders, by their names there."""
+    """List Zarr stores and NetCDF files in the configured folders, by relative paths."""
     names = (
         str(path.relative_to(root))
         for root in map(Path.resolve, here.settings.data_roots)
-        for path in _found(root, 0)
+        for path in _walk(root, 0)
     )
-    found = list(islice(names, offset + limit + 1))
-    listed, beside = counted(request, found, limit, offset)
-    return DatasetList(datasets=listed, truncated=len(found) > offset + limit, links=beside)
+    listed_names = list(islice(names, offset + limit + 1))
+    listed, beside = counted(request, listed_names, limit, offset)
+    return DatasetList(datasets=listed, truncated=len(listed_names) > offset + limit, links=beside)
 
 
 @router.get(
@@ -60,12 +60,12 @@ async def description(
     request: Request,
     here: Here,
     owner: Owner,
-    dataset: Annotated[str, Query(max_length=4096, description="As jobs name it.")],
+    dataset: Annotated[str, Query(max_length=4096, description="Reference, as in a job.")],
     prefer: Annotated[str | None, Header()] = None,
 ) -> Any:
-    """Describe a dataset that a job of yours may read, without reading its values.
+    """Describe a dataset that your jobs may read, without reading its values.
 
-    With 'Prefer: handling=lenient', what is wrong with it is the answer, as `problem`.
+    With 'Prefer: handling=lenient', an invalid dataset is answered by its `problem`.
     """
     try:
         outcome = await _described(here, owner, dataset)
@@ -84,13 +84,13 @@ async def _described(here: Context, owner: str, dataset: str) -> Mapping[str, An
     outcome = await here.checks.describe(owner, str(path), here.settings.chunk_bytes)
     if "problem" in outcome:
         problem: dict[str, Any] = outcome["problem"]
-        detail = str(problem["detail"]).replace(str(path), dataset)  # where it is kept is no matter
+        detail = str(problem["detail"]).replace(str(path), dataset)  # the path is internal
         members: dict[str, Any] = {**problem, "detail": detail}
         raise ProblemError(**members)
     return outcome
 
 
-def _found(folder: Path, depth: int) -> Iterator[Path]:
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             children = sorted(entries, key=lambda entry: entry.name)
@@ -106,4 +106,4 @@ def _found(folder: Path, depth: int) -> Iterator[Path]:
             if is_zarr(path):
                 yield path
             elif depth < _DEEPEST:
-                yield from _found(path, depth + 1)
+                yield from _walk(path, depth + 1)

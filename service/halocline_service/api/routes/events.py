@@ -1,7 +1,7 @@
-"""Progress by server-sent events: first what happened, then what happens, to the end.
+"""Server-sent events of a job: the past ones, then new ones until the job has ended.
 
-An event's id is its number in the database, so a client that was cut off goes on with
-`Last-Event-ID` where it stopped, at any API process.
+The id of an event is its number in the database: with `Last-Event-ID`, a client resumes after a
+lost connection, at any API process.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["Jobs"])
 
-_POLL_SECONDS = 1.0  # nothing rests on being woken
+_POLL_SECONDS = 1.0  # correctness does not depend on notifications
 _MOST_STREAMS = 20  # of one owner, at one API process
 _PAGE = 500
 
 
 async def _start(
     last_event_id: Annotated[
-        str | None, Header(description="The id of the last event that was seen.")
+        str | None, Header(description="Id of the last received event.")
     ] = None,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="The same, as a parameter.")] = 0,
 ) -> int:
@@ -54,8 +54,8 @@ async def _start(
 
 
 async def _stream(request: Request, owner: Owner) -> AsyncIterator[None]:
-    """Count a stream while it is open: each looks into the database now and then."""
-    hint = "Close one, or look at GET /jobs/{id} now and then."
+    """Count a stream while it is open, as each polls the database."""
+    hint = "Close one, or poll GET /jobs/{id}."
     streams: Counter[str] = request.app.state.streams
     with one_of(streams, owner, _MOST_STREAMS, what="streams of events open", hint=hint):
         yield
@@ -64,13 +64,13 @@ async def _stream(request: Request, owner: Owner) -> AsyncIterator[None]:
 @router.get(
     "/jobs/{job_id}/events",
     response_class=EventSourceResponse,
-    summary="Progress as it happens",
+    summary="Events of a job",
     dependencies=[Depends(_stream)],
 )
 async def events(
     job: OwnJob, here: Here, owner: Owner, start: Annotated[int, Depends(_start)]
 ) -> AsyncIterator[ServerSentEvent]:
-    """Send a job's events until it has ended."""
+    """Stream the events of a job until it has ended."""
     after = start
     woken = asyncio.Event()
     with here.store.changes.listen(_waking(job.id, woken)):
@@ -80,7 +80,7 @@ async def events(
                 look = functools.partial(_look, here.store.jobs, job, owner, after)
                 ended, page = await anyio.to_thread.run_sync(look)
             except StoreAway:
-                return  # the client comes back with the last id that it saw
+                return  # the client reconnects with its last id
             for event in page:
                 after = event.seq
                 yield _message(event)
@@ -92,7 +92,7 @@ async def events(
 
 
 def _waking(job_id: str, woken: asyncio.Event) -> Listener:
-    """Make what sets an event of this loop when something happens to a job."""
+    """Return a listener that sets an event of this loop when a job changes."""
     loop = asyncio.get_running_loop()
 
     def wake(change: Change | None) -> None:
@@ -104,8 +104,8 @@ def _waking(job_id: str, woken: asyncio.Event) -> Listener:
 
 
 def _look(store: JobStore, job: Job, owner: str, after: int) -> tuple[bool, list[JobEvent]]:
-    """Say whether a job has ended, and what happened to it since."""
-    # The state is read first: what happened before it was final is then in the events.
+    """Return whether a job has ended, and its new events."""
+    # The state is read first, so that the events are complete if it is final.
     now = store.get(job.id, owner=owner)
     ended = now is None or now.state in FINAL
     return ended, list(store.events(job.id, after=after, limit=_PAGE))

@@ -1,4 +1,4 @@
-"""Health of the service, and its metrics."""
+"""Health and metrics of the service."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["DISPATCHER_SECONDS", "outcomes", "router"]
 
 router = APIRouter(tags=["Health"])
 
-#: A dispatcher that was heard of within so many seconds is there.
+#: A dispatcher is alive if its last heartbeat is at most so many seconds ago.
 DISPATCHER_SECONDS = 30.0
 
 
-@router.get("/livez", summary="Whether this process answers")
-async def livez() -> dict[str, str]:  # without a thread: all may wait for the database
-    """Answer."""
+@router.get("/livez", summary="Liveness of this process")
+async def livez() -> dict[str, str]:  # without a thread, as all may wait for the database
+    """Return the status 'alive'."""
     return {"status": "alive"}
 
 
 @router.get(
     "/readyz",
     response_model=Presence,
-    responses={503: {"model": Presence, "description": "It cannot work; the checks say why."}},
-    summary="Whether jobs can be taken and run",
+    responses={503: {"model": Presence, "description": "Not ready; see the checks."}},
+    summary="Readiness for jobs",
 )
 def readyz(here: Here) -> Response:
-    """Check the database, the data folder, the disk, a dispatcher, and its workers."""
+    """Check the database, the data folder, the disk, dispatchers and workers."""
     checks = outcomes(here)
     ready = all(outcome == "ok" for outcome in checks.values())
     body = Presence(status="ready" if ready else "not ready", checks=checks)
@@ -44,7 +44,7 @@ def readyz(here: Here) -> Response:
 
 
 def outcomes(here: Context) -> dict[str, str]:
-    """Look at all that the service needs; 'ok' where it is good."""
+    """Return the outcome of each check, 'ok' or a reason."""
     return {name: _outcome(check, here) for name, check in _CHECKS.items()}
 
 
@@ -77,9 +77,9 @@ def _dispatcher(here: Context) -> str:
 
 
 def _workers(here: Context) -> str:
-    """Say what dispatchers told that they lack; one that lacks nothing is enough."""
-    told = here.store.presence.alive(within=DISPATCHER_SECONDS)
-    return min((str(each.get("lacks", "")) for each in told), default="not known") or "ok"
+    """Return the requirement that dispatchers lack, or 'ok' if one lacks nothing."""
+    reports = here.store.presence.alive(within=DISPATCHER_SECONDS)
+    return min((str(each.get("lacks", "")) for each in reports), default="not known") or "ok"
 
 
 _CHECKS: dict[str, Callable[[Context], str]] = {
@@ -91,9 +91,9 @@ _CHECKS: dict[str, Callable[[Context], str]] = {
 }
 
 
-@router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+@router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
 def metrics(request: Request, here: Here, owner: Owner) -> Response:
-    """Give the figures of this process and of the queue; who is no operator is given his own."""
+    """Return metrics of this process and of the queue; users get those of their own jobs."""
     kept = cast("Metrics", request.app.state.metrics)
     if here.may_see_all(owner):
         figures = kept.expose(here.store, here.now())

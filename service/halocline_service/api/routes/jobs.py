@@ -1,4 +1,4 @@
-"""Jobs: the list, one, its end, its log and its plan."""
+"""Jobs: list, status, inputs, dismissal, log, plan and rates."""
 
 from __future__ import annotations
 
@@ -47,12 +47,10 @@ def jobs(
     ] = None,
     minDuration: _Seconds = None,
     maxDuration: _Seconds = None,
-    job_name: Annotated[
-        str | None, Query(max_length=200, description="A part of its name.")
-    ] = None,
+    job_name: Annotated[str | None, Query(max_length=200, description="Part of the name.")] = None,
     name: Annotated[str | None, Query(max_length=200, include_in_schema=False)] = None,
     label: Annotated[
-        list[str] | None, Query(max_length=20, description="Labels that it has, all of them.")
+        list[str] | None, Query(max_length=20, description="Labels; a job must have all of them.")
     ] = None,
     limit: Limit = 10,
     offset: Offset = 0,
@@ -78,8 +76,8 @@ def jobs(
         page=page,
     )
     wanted = set(_words(type)) or {"process"}
-    found = list(here.store.jobs.list(query)) if "process" in wanted else []
-    shown, more = turn(found, page)
+    matching = list(here.store.jobs.list(query)) if "process" in wanted else []
+    shown, more = turn(matching, page)
     base = base_url(request)
     listed = [status_info(job, base, interface_of(request)) for job in shown]
     return JobList(jobs=listed, links=links(request, [job.id for job in shown], page, more=more))
@@ -105,7 +103,7 @@ def _interval(text: str | None) -> tuple[float | None, float | None]:
         return None, None
     first, slash, last = text.partition("/")
     if not slash:
-        # An instant is the span of what is written: times are shown in milliseconds.
+        # An instant is a span of a millisecond, the precision of displayed times.
         instant = _instant(first, text)
         return instant, None if instant is None else instant + 0.000999
     return _instant(first, text), _instant(last, text)
@@ -129,16 +127,16 @@ def _instant(part: str, text: str) -> float | None:
     "/jobs/{job_id}",
     response_model=StatusInfo,
     response_model_exclude_none=True,
-    summary="How far a job is",
+    summary="Status of a job",
 )
 def job(request: Request, job: OwnJob) -> StatusInfo:
-    """Tell a job's status."""
+    """Return the status of a job."""
     return status_info(job, base_url(request), interface_of(request))
 
 
-@router.get("/jobs/{job_id}/inputs", summary="What a job was asked to do")
+@router.get("/jobs/{job_id}/inputs", summary="Inputs of a job")
 def inputs(job: OwnJob) -> JobInputs:
-    """Give a job's inputs, to look at or to submit again."""
+    """Return the inputs of a job, to view or to submit again."""
     return JobInputs(
         processID=job.process,
         inputs=dict(job.request.get("inputs", {})),
@@ -161,13 +159,13 @@ def dismiss(
     owner: Owner,
     ended: Annotated[
         Literal["remove", "keep"],
-        Query(description="What becomes of a job that has ended: 'keep' only stops jobs."),
+        Query(description="Whether to remove a finished job: 'keep' only stops jobs."),
     ] = "remove",
 ) -> StatusInfo:
     """Stop an unfinished job, or remove a finished one with its results.
 
-    A job may end while a request to stop it is on its way, and a request whose answer was lost is
-    sent again; with `ended=keep` neither takes the results away.
+    With `ended=keep`, the results remain if the job ends before the request arrives, or if the
+    request is repeated.
     """
     base = base_url(request)
     stopped = here.store.jobs.cancel(job.id, owner=owner)
@@ -179,7 +177,7 @@ def dismiss(
     removal = here.store.jobs.remove(job.id, owner=owner)
     if removal is None:
         raise ProblemError("no-such-job", f"There is no job '{job.id}'.")
-    if removal.job.lease_owner is None:  # else its worker may still write, and deletes them then
+    if removal.job.lease_owner is None:  # otherwise its worker deletes the files
         here.layout.forget_job(job.id)
     for upload in removal.uploads:
         here.layout.forget_upload(upload.id)
@@ -188,9 +186,9 @@ def dismiss(
     )
 
 
-@router.get("/jobs/{job_id}/log", summary="What happened", response_class=PlainTextResponse)
+@router.get("/jobs/{job_id}/log", summary="Log of a job", response_class=PlainTextResponse)
 def log(job: OwnJob, here: Here) -> StreamingResponse:
-    """Give a job's events as lines of text."""
+    """Return the events of a job as lines of text."""
     return StreamingResponse(_lines(here.store.jobs, job), media_type="text/plain; charset=utf-8")
 
 
@@ -201,18 +199,18 @@ def _lines(store: JobStore, job: Job) -> Any:
         after = page[-1].seq
 
 
-@router.get("/jobs/{job_id}/plan", summary="How it is computed")
+@router.get("/jobs/{job_id}/plan", summary="Plan of a job")
 def plan(job: OwnJob, here: Here) -> Mapping[str, Any]:
-    """Give the plan that the engine made: mode, target, blocks, passes, memory, order, fetches."""
+    """Return the plan of the engine: mode, target, blocks, passes, memory, order, fetches."""
     return _plan(job, here.store.jobs)
 
 
-@router.get("/jobs/{job_id}/rates", summary="How fast its kernels were")
+@router.get("/jobs/{job_id}/rates", summary="Rates of the kernels of a job")
 def rates(job: OwnJob, here: Here) -> Mapping[str, Any]:
-    """Give the bytes, operations, seconds and rates of each worker's kernels.
+    """Return the bytes, operations, seconds and rates of each worker's kernels.
 
-    Beside them is what was measured on the worker: a copy of arrays in memory, and a product of
-    matrices; null where it was not.
+    For comparison, it has the rates of a copy in memory and of a matrix product, as measured on the
+    worker, or null.
     """
     store = here.store.jobs
     planned = max((one.seq for one in store.events(job.id, kind="planned")), default=0)
@@ -221,37 +219,37 @@ def rates(job: OwnJob, here: Here) -> Mapping[str, Any]:
         raise ProblemError(
             "result-not-ready",
             f"Job '{job.id}' has no rates: it is {ogc_status(job.state)}.",
-            hint="They are told when all blocks of a job of the engine are computed.",
+            hint="Rates are available after all blocks of a job of the engine are computed.",
         )
     return rates_of(worked, [one.data for one in store.events(job.id, kind="ceilings")])
 
 
 @router.get(
     "/jobs/{job_id}/plan.svg",
-    summary="A picture of the order of work",
+    summary="Drawing of the order of blocks",
     response_class=Response,
     responses={200: {"content": {"image/svg+xml": {}}}},
 )
 def plan_picture(job: OwnJob, here: Here) -> Response:
-    """Draw in which order blocks are computed, and what is in the cache when, as SVG."""
+    """Return a drawing of the order of blocks and the content of the cache, as SVG."""
     scene = scene_of(_plan(job, here.store.jobs))
     return Response(draw_svg(scene), media_type="image/svg+xml")
 
 
 @router.get(
     "/jobs/{job_id}/plan.txt",
-    summary="The order of work as text",
+    summary="Order of blocks as text",
     response_class=PlainTextResponse,
 )
 def plan_text(job: OwnJob, here: Here) -> PlainTextResponse:
-    """Draw in which order blocks are computed, and what is in the cache on the way, as text."""
+    """Return a drawing of the order of blocks and the content of the cache, as text."""
     return PlainTextResponse(draw_text(scene_of(_plan(job, here.store.jobs))))
 
 
 def _plan(job: Job, store: JobStore) -> Mapping[str, Any]:
-    """Return the plan, and what was fetched in the end.
+    """Return the plan, with the number of fetches at the end.
 
-    How much of the job is done is told by its status; the event of its plan knows the start only.
+    The progress is left out: it is that of the start.
     """
     planned = store.events(job.id, kind="planned")
     if not planned:

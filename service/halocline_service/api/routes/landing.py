@@ -29,7 +29,7 @@ _ABOUT = "Stencils on xarray datasets, block by block with halos."
 
 @router.get("/", response_model=Landing, summary="The landing page")
 async def landing(request: Request) -> Any:
-    """Say what is where; as a page of links where HTML is asked for."""
+    """Return links to all parts of the API, as a page if the client accepts HTML."""
     page = Landing(title=_TITLE, description=_ABOUT, links=_links(base_url(request)))
     if _wants_html(request.headers.get("accept", "")):
         main = home_main(_TITLE, _ABOUT, base_url(request))
@@ -46,7 +46,7 @@ async def reference(request: Request, here: Here) -> Response:
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi_json() -> Response:
-    """Lead to the document, under the name by which tools look for it."""
+    """Redirect to the document from its customary name."""
     return RedirectResponse("api", status_code=308)
 
 
@@ -75,9 +75,9 @@ def _wants_html(accept: str) -> bool:
     return "text/html" in wanted and "application/json" not in wanted
 
 
-@router.get("/conformance", response_model=Conformance, summary="What the API conforms to")
+@router.get("/conformance", response_model=Conformance, summary="Conformance of the API")
 async def conformance() -> Conformance:
-    """List the requirement classes of OGC API - Processes that are met."""
+    """List the conformance classes of OGC API - Processes."""
     return Conformance(conformsTo=[f"{_CONF}/{name}" for name in _CLASSES])
 
 
@@ -88,7 +88,7 @@ async def conformance() -> Conformance:
     responses={200: {"content": {OPENAPI_31: {"schema": {"type": "object"}}}}},
 )
 async def document(request: Request) -> Response:
-    """Give the API's description in OpenAPI 3.1."""
+    """Return the API's description in OpenAPI 3.1."""
     return JSONResponse(request.app.openapi(), media_type=OPENAPI_31)
 
 
@@ -99,13 +99,13 @@ async def document(request: Request) -> Response:
     responses={200: {"content": {OPENAPI_30: {"schema": {"type": "object"}}}}},
 )
 async def document_30(request: Request) -> Response:
-    """Give the API's description in OpenAPI 3.0, which older tools read."""
+    """Return the API's description in OpenAPI 3.0, for older tools."""
     return JSONResponse(downgrade(request.app.openapi()), media_type=OPENAPI_30)
 
 
-@router.get("/problems/{code}", summary="What a kind of problem means")
+@router.get("/problems/{code}", summary="Meaning of a kind of problem")
 def problem_kind(code: str) -> dict[str, str | int]:
-    """Describe a kind of problem; its `type` leads here."""
+    """Describe a kind of problem; the `type` of a problem is this address."""
     if code not in STATUS_BY_CODE:
         raise ProblemError("not-found", f"There is no kind of problem '{code}'.")
     return {"code": code, "title": TITLES[code], "status": STATUS_BY_CODE[code]}

@@ -1,6 +1,6 @@
-"""The keys of uploads: plain PUTs and GETs of a Zarr store's objects.
+"""Keys of uploads: PUTs and GETs of a Zarr store's objects.
 
-Apart from the other routes of uploads because their bodies may be larger.
+These routes are separate from others of uploads, as their bodies may be larger.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _BODY = {
 
 @dataclass(slots=True)
 class _Counted:
-    """One upload; its first count may take long, and the others do not wait for it."""
+    """Census of one upload, with a lock of its own, as the first count may take long."""
 
     lock: Lock = field(default_factory=Lock)
     census: Census | None = None
 
 
 class Meter:
-    """Counts what goes into open uploads, so that a limit is met while sending and not after.
+    """Census of open uploads, to check limits while objects arrive.
 
-    One process counts what it saw; `complete` counts the files.
+    Each process counts its own requests; `complete` counts the files.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Meter:
             return self._by_upload.setdefault(upload_id, _Counted())
 
     def seen(self, upload_id: str, first: Callable[[], Census]) -> Census:
-        """Tell what an upload has; `first` tells it where nothing was counted yet."""
+        """Return the census of an upload, by `first` if it was not counted before."""
         counted = self._of(upload_id)
         with counted.lock:
             counted.census = counted.census or first()
@@ -81,10 +81,9 @@ class Meter:
         check: Callable[[Census], None],
         move: Callable[[], None],
     ) -> None:
-        """Let `move` put an object at `target` and count it; one that was there counts no more.
+        """Move an object to `target` with `move`, and count it in place of an earlier one.
 
-        `first` tells what is there where nothing was counted yet. What `check` refuses or `move`
-        cannot store is not counted.
+        `first` is the first census of the upload. Nothing is counted if `check` or `move` raises.
         """
         counted = self._of(upload_id)
         with counted.lock:
@@ -108,19 +107,19 @@ class Meter:
 
 def _stored(target: Path) -> Census:
     try:
-        found = os.lstat(target)
+        status = os.lstat(target)
     except (FileNotFoundError, NotADirectoryError):
         return Census(0, 0)
-    return Census(1, found.st_size) if stat.S_ISREG(found.st_mode) else Census(0, 0)
+    return Census(1, status.st_size) if stat.S_ISREG(status.st_mode) else Census(0, 0)
 
 
 def _missing_folders(target: Path) -> int:
-    """Return how many folders an object at `target` needs that are not there."""
+    """Return the number of missing folders above `target`."""
     return next(count for count, folder in enumerate(target.parents) if folder.exists())
 
 
 def check_size(here: Context, census: Census) -> None:
-    """Raise where an upload has become larger than is allowed."""
+    """Raise a problem if an upload exceeds a limit."""
     if census.bytes > here.settings.upload_bytes:
         raise ProblemError(
             "body-too-large",
@@ -136,7 +135,7 @@ def check_size(here: Context, census: Census) -> None:
 
 
 def meter(request: Request) -> Meter:
-    """Give the application's meter."""
+    """Return the application's meter."""
     return cast("Meter", request.app.state.meter)
 
 
@@ -149,7 +148,7 @@ def meter(request: Request) -> Meter:
 async def put(
     request: Request, response: Response, upload: OwnUpload, key: str, here: Here
 ) -> None:
-    """Store one object; whole or not at all, and the last one of two wins."""
+    """Store an object atomically; the last of several concurrent requests wins."""
     target = locate(here.layout.open_upload(upload.id), key)
     if target is None:
         raise ProblemError(
@@ -169,7 +168,7 @@ async def put(
 async def store_object(
     request: Request, response: Response, here: Context, upload: Upload, target: Path, most: int
 ) -> None:
-    """Store the body of a request, of at most so many bytes, and answer its digest."""
+    """Store the body of a request, of at most `most` bytes, and return its digest."""
     if upload.is_complete:
         raise ProblemError("upload", f"Upload '{upload.id}' is complete and cannot be changed.")
     part = here.layout.upload_parts(upload.id) / secrets.token_hex(16)
@@ -186,13 +185,13 @@ async def store_object(
 
 
 def _others(here: Context, request: Request, upload: Upload, target: Path) -> int:
-    """Give how many bytes an upload has, without the object that is sent again."""
+    """Return the bytes of an upload, without an object that is replaced."""
     sent = here.layout.open_upload(upload.id)
     return meter(request).seen(upload.id, lambda: count(sent)).bytes - _stored(target).bytes
 
 
 def _announced(request: Request, most: int) -> int:
-    """Give how many bytes a request says that it brings; what is too many is refused elsewhere."""
+    """Return the announced bytes of a request, at most `most`, as more are refused elsewhere."""
     announced = whole_number(request.headers.get("content-length", "0"))
     return min(announced or 0, most)
 

@@ -1,8 +1,8 @@
 """Results: the document, and Zarr stores over HTTP that clients open lazily.
 
-Zarr clients read a chunk that answers 404 as fill values, without a word. So 404 is answered only
-where that is the truth: for keys of a published store that are not there. A result that is not
-there yet answers 425, one that never will be or was removed answers 410.
+Zarr clients silently read a chunk with status 404 as fill values. Status 404 is therefore limited
+to missing keys of a published store. A result that is not ready has status 425, and a removed
+result, or one of a failed job, 410.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["router"]
 router = APIRouter(tags=["Results"])
 
 _ZARR = "application/vnd+zarr"
-#: What a browser asks for, which tells of every 404 on its console.
+#: Preference of the web page for 204 instead of 404, which browsers log on the console.
 _ABSENT = "absent=empty"
 
 
 _Form = Annotated[
     Literal["json", "netcdf", "csv"],
     Query(
-        description="The document, with links to what is large; or an output as a file: 'netcdf' "
-        "of any, 'csv' of series along one dimension. The first request has the file made."
+        description="The document, with links to datasets; or an output as a file: 'netcdf' for "
+        "any dataset, 'csv' for series along one dimension. The first request writes the file."
     ),
 ]
 _FILES: dict[int | str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
             **{form.media_type: {} for form in FORMATS.values()},
         }
     },
-    206: {"description": "The bytes of a file that were asked for."},
+    206: {"description": "The requested range of a file."},
     304: {"description": "Not changed."},
     416: {"description": "The range is not satisfiable."},
 }
@@ -59,10 +59,12 @@ async def results(
     job: OwnJob,
     here: Here,
     owner: Owner,
-    outputs: Annotated[str | None, Query(max_length=1000, description="Names, by commas.")] = None,
+    outputs: Annotated[
+        str | None, Query(max_length=1000, description="Names, separated by commas.")
+    ] = None,
     f: _Form = "json",
 ) -> Any:
-    """Give the outputs: values, and links to what is too large to be one; or a file of one."""
+    """Return the outputs as values and links to datasets, or an output as a file."""
     _published(job)
     if f != "json":
         return await _file(request, here, owner, job, outputs, f)
@@ -76,7 +78,7 @@ async def results(
 async def result(
     request: Request, job: OwnJob, here: Here, owner: Owner, output: str, f: _Form = "json"
 ) -> Any:
-    """Give an output: its value, a link to it, or a file; a store's address leads to its keys."""
+    """Return an output as a value, a link or a file; the address of a store redirects to it."""
     _published(job)
     if f != "json":
         return await _file(request, here, owner, job, output, f)
@@ -91,7 +93,7 @@ async def result(
 async def _file(
     request: Request, here: Context, owner: str, job: Job, wanted: str | None, form: str
 ) -> Response:
-    """Give an output as a file, which is made now where it is not there."""
+    """Return an output as a file, which is written if it does not exist."""
     stored = (job.outputs or {}).get("zarr", {})
     name = next(iter(stored), "") if wanted is None else wanted
     root = here.layout.output(job, name)
@@ -107,7 +109,7 @@ async def _file(
     path = here.layout.download(job, name, described.suffix)
     files: FileProcesses = request.app.state.files
     await files.make(owner, root, form, path)
-    # Identifiers begin with the time: their ends tell jobs apart.
+    # Identifiers begin with the time: their ends distinguish jobs.
     called = f"{name}-{job.id[-8:]}{described.suffix}"
     told = {"media_type": described.media_type, "filename": called}
     return await anyio.to_thread.run_sync(lambda: serve(request, path, caching=FOREVER, **told))
@@ -138,7 +140,7 @@ def _output(job: Job, document: dict[str, Any], name: str) -> Any:
 
 
 def _published(job: Job) -> None:
-    """Raise where a job has no results: not yet, or never."""
+    """Raise a problem if a job has no results, or none yet."""
     match job.state:
         case State.SUCCEEDED:
             return
@@ -159,22 +161,22 @@ def _published(job: Job) -> None:
 
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {}, "application/json": {}, "text/html": {}}},
-    206: {"description": "The bytes that were asked for."},
-    204: {"description": "There is no such object, and 'Prefer: absent=empty' was sent."},
+    206: {"description": "The requested range."},
+    204: {"description": "The object does not exist, with 'Prefer: absent=empty'."},
     304: {"description": "Not changed."},
     416: {"description": "The range is not satisfiable."},
 }
 
 
 def _own_result(job_id: str, here: Here, owner: Owner) -> Job:
-    found = here.store.jobs.get(job_id, owner=owner)
-    if found is None:
+    job = here.store.jobs.get(job_id, owner=owner)
+    if job is None:
         raise ProblemError(
             "gone",
             f"There is no job '{job_id}', and no result of it.",
             hint="GET /jobs lists yours.",
         )
-    return found
+    return job
 
 
 _OwnResult = Annotated[Job, Depends(_own_result)]
@@ -187,7 +189,7 @@ _OwnResult = Annotated[Job, Depends(_own_result)]
     responses=_CONTENT,
 )
 def chunk(request: Request, job: _OwnResult, output: str, key: str, here: Here) -> Response:
-    """Give one object of a result, whole or by ranges."""
+    """Return an object of a result, whole or in ranges."""
     root = here.layout.output(job, output)
     if root is None:
         raise _unpublished(job, output)
@@ -215,7 +217,7 @@ def _unpublished(job: Job, output: str) -> ProblemError:
         return ProblemError(
             "gone",
             f"Job '{job.id}' is {ogc_status(job.state)} and has no result.",
-            hint=f"GET /jobs/{job.id} says why.",
+            hint=f"GET /jobs/{job.id} has the reason.",
         )
     return ProblemError(
         "not-yet",

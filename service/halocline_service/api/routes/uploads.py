@@ -1,6 +1,6 @@
-"""Datasets that users send: plain PUTs of a Zarr store's keys, or of a NetCDF file.
+"""Uploads of datasets: PUTs of the keys of a Zarr store, or of a NetCDF file.
 
-One check at the end freezes them.
+A check at the end completes an upload.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def open_upload(
     body: OpenUpload | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> UploadInfo:
-    """Make room for a dataset; its Zarr keys are then PUT below `href`, or a NetCDF file beside it.
+    """Open an upload, for PUTs of Zarr keys below `href`, or of a NetCDF file.
 
-    Where you have the same content already, as its digest tells, that upload is answered (200).
+    If you have a complete upload with the same digest, it is returned (200).
     """
     asked = body or OpenUpload()
     try:
@@ -147,19 +147,19 @@ def uploads(
     summary="One upload",
 )
 def upload_info(request: Request, upload: OwnUpload, here: Here) -> UploadInfo:
-    """Tell how an upload stands."""
+    """Return the state of an upload."""
     return _info(here, upload, base_url(request))
 
 
 @router.delete("/uploads/{upload_id}", status_code=204, summary="Delete an upload")
 def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> None:
-    """Forget an upload and its bytes; one that an unfinished job reads is kept.
+    """Delete an upload; an upload that an unfinished job reads is kept.
 
-    If this ends halfway, the dispatcher's sweep deletes what is left.
+    After an interruption, the dispatcher deletes the remaining files.
     """
     refuse_in_use(here, f"upload:{upload.id}", owner=owner)
     with _alone(here, upload):
-        # The row first: as long as it is there, a job may read what is only half there.
+        # The row is deleted first, so that no job can read a partly deleted upload.
         here.store.uploads.remove(upload.id, owner=owner)
         here.layout.forget_upload(upload.id)
     meter(request).forget(upload.id)
@@ -169,12 +169,12 @@ def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner)
     "/uploads/{upload_id}/complete",
     response_model=UploadInfo,
     response_model_exclude_none=True,
-    summary="Check and freeze an upload",
+    summary="Check and complete an upload",
 )
 def complete(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> UploadInfo:
-    """Check the metadata, write it consolidated, and freeze the upload; then jobs may read it.
+    """Check an upload and complete it, so that jobs may read it.
 
-    A NetCDF file is looked into as a whole.
+    The metadata of a Zarr store are checked and consolidated; a NetCDF file is checked as a whole.
     """
     with _alone(here, upload):
         uploads = here.store.uploads
@@ -191,9 +191,9 @@ def complete(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> U
 
 @contextmanager
 def _alone(here: Context, upload: Upload) -> Generator[None]:
-    """Complete or delete an upload while no other request does; a process that dies lets go of it.
+    """Hold the lock for completing or deleting an upload; it is released if the process dies.
 
-    A request whose connection was lost may still be at work when it is sent again: that one waits.
+    A repeated request waits for a first one that may still run after its connection was lost.
     """
     try:
         with alone(here.layout.upload_parts(upload.id), seconds=_TURN_SECONDS):
@@ -202,16 +202,16 @@ def _alone(here: Context, upload: Upload) -> Generator[None]:
         raise ProblemError(
             "upload",
             f"Upload '{upload.id}' is being completed by another request.",
-            hint="Look at it with GET, or send the request again later.",
+            hint="Check it with GET, or send the request again later.",
             fields={"busy": True},
         ) from None
 
 
 def _freeze(request: Request, here: Context, upload: Upload) -> Census:
-    """Take the dataset away from its writers and check it; give it back if it is not good."""
+    """Move the dataset away from its writers and check it; move it back if it is invalid."""
     sent, frozen = here.layout.open_upload(upload.id), here.layout.upload(upload.id)
     compared = here.layout.upload_parts(upload.id) / COMPARED
-    if not frozen.exists():  # else an earlier request came this far and no further
+    if not frozen.exists():  # otherwise moved by an earlier, interrupted request
         compared.unlink(missing_ok=True)
         try:
             sent.rename(frozen)
@@ -223,7 +223,7 @@ def _freeze(request: Request, here: Context, upload: Upload) -> Census:
         documents = _checked(request, here, upload, frozen)
         if upload.digest is not None and not compared.exists():
             _compare(upload, digest_of(frozen))
-            compared.touch()  # from here on it is not as it was sent
+            compared.touch()  # consolidation changes the content
         if documents:
             consolidate(frozen, documents)
         census = count(frozen)
@@ -248,7 +248,7 @@ def _checked(
 
 
 def _check_netcdf(request: Request, upload: Upload, file: Path) -> None:
-    """Look into a file in a process with limits; it must be all that was sent."""
+    """Check a file in a process with limits; the upload must have no other object."""
     if any(path != file for path in file.parent.iterdir()):
         raise ProblemError(
             "upload",
@@ -260,11 +260,11 @@ def _check_netcdf(request: Request, upload: Upload, file: Path) -> None:
     anyio.from_thread.run(files.check, upload.owner, file, upload.id)
 
 
-def _compare(upload: Upload, found: str) -> None:
-    if found != upload.digest:
+def _compare(upload: Upload, digest: str) -> None:
+    if digest != upload.digest:
         raise ProblemError(
             "upload",
-            f"Upload '{upload.id}' has the digest {found}, but {upload.digest} was announced.",
+            f"Upload '{upload.id}' has the digest {digest}, but {upload.digest} was announced.",
             hint="Send the objects that differ again and complete it again, or delete it and begin "
             "anew.",
         )

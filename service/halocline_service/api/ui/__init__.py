@@ -1,1 +1,1 @@
-"""The web page: HTML that can be read without JavaScript, and the files that enliven it."""
+"""The web page: HTML that is readable without JavaScript, and its scripts and styles."""

@@ -1,8 +1,7 @@
-"""The files of the page: read once, and named by the digest of all of them.
+"""The files of the page: read once, and addressed with the digest of all of them.
 
-A name with the digest in it means the same for ever, so browsers ask for each file once; another
-version of the service has other names. What was not read at the start is not there, so no path
-leads out of the folder.
+An address with the digest is immutable, so that browsers request each file once; another version of
+the service has other addresses. Files are served from memory, so that no path leaves the folder.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-_MAKING = "make"  # how the vendored files were made; nothing of a page
+_MAKING = "make"  # sources of the vendored files, not served
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +41,21 @@ class Assets:
 
 
 def read_assets() -> Assets:
-    """Read the files that are installed with this package."""
-    found = dict(sorted(_found(files("halocline_service").joinpath("web"), "")))
+    """Read the files installed with this package."""
+    assets = dict(sorted(_read_folder(files("halocline_service").joinpath("web"), "")))
     whole = hashlib.sha256()
-    for path, asset in found.items():
+    for path, asset in assets.items():
         whole.update(f"{path}\0{asset.tag}\0".encode())
-    return Assets(whole.hexdigest()[:16], found)
+    return Assets(whole.hexdigest()[:16], assets)
 
 
-def _found(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:
+def _read_folder(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:
     listed: list[tuple[str, Asset]] = []
     for child in folder.iterdir():
         path = f"{prefix}{child.name}"
         dot = child.name.rfind(".")
         if child.is_dir():
-            listed += [] if child.name == _MAKING else _found(child, f"{path}/")
+            listed += [] if child.name == _MAKING else _read_folder(child, f"{path}/")
         elif dot > 0 and child.name[dot:] in _TYPES:
             content = child.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()}"'

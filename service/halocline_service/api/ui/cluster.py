@@ -1,4 +1,4 @@
-"""The cluster: whether jobs can run, how many wait, and what a user may take."""
+"""The page 'Cluster': readiness, queue, workers and limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from halocline_service.settings import Settings
 
 __all__ = ["Cluster", "cluster_main"]
 
-_GOOD, _BAD = "successful", "failed"  # how states are coloured
+_GOOD, _BAD = "successful", "failed"  # classes of colours
 _WIDE, _HIGH = 180, 34  # of a line of load
 
 
@@ -22,11 +22,11 @@ class Cluster:
 
     checks: Mapping[str, str]
     counts: Mapping[str, int]
-    of_all: bool  # users, and not of who looks alone
+    of_all: bool  # whether counts are of all users
     oldest: float | None
     dispatchers: Sequence[Mapping[str, Any]]
     free: int
-    unfinished: int  # jobs of who looks
+    unfinished: int  # jobs of this user
     uploads: int
     settings: Settings
 
@@ -44,7 +44,7 @@ def cluster_main(cluster: Cluster) -> Html:
 
 
 def _summary(cluster: Cluster) -> Html:
-    """Write the numbers that are looked at first."""
+    """Write the main figures."""
     waited = "—" if cluster.oldest is None else f"{cluster.oldest:.0f} s"
     workers = len(list(_seen(cluster)))
     whose = "all users" if cluster.of_all else "yours"
@@ -82,15 +82,15 @@ def _readiness(cluster: Cluster) -> Html:
     ]
     return element(
         "section",
-        element("h2", "Is it ready?"),
+        element("h2", "Readiness"),
         _table(("Part", "State"), rows),
-        element("h3", "Dispatchers ", _explained("what is that?", _DISPATCHER)),
-        _table(("Name", "State"), dispatchers) if dispatchers else element("p", "None is there."),
+        element("h3", "Dispatchers ", _explained("?", _DISPATCHER)),
+        _table(("Name", "State"), dispatchers) if dispatchers else element("p", "None."),
         class_="card",
     )
 
 
-_DISPATCHER = "A dispatcher takes jobs from the queue and has the workers compute them."
+_DISPATCHER = "A dispatcher takes jobs from the queue and runs them on the workers."
 
 
 def _explained(word: str, meaning: str) -> Html:
@@ -108,7 +108,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Child]]) -> Html:
 
 
 def _seen(cluster: Cluster) -> Iterator[Mapping[str, Any]]:
-    """Give the workers, which all dispatchers see that have the same scheduler."""
+    """Yield the workers once each, as dispatchers with a common scheduler share them."""
     seen = [each for one in cluster.dispatchers for each in one.get("workers", ())]
     yield from {each["name"]: each for each in seen}.values()
 
@@ -128,7 +128,7 @@ def _workers(cluster: Cluster) -> Html:
         )
         for each in _seen(cluster)
     ]
-    none = "No workers are connected: the dispatcher computes by itself, or waits for some."
+    none = "No workers are connected: the dispatcher computes by itself, or waits for workers."
     return element(
         "section",
         element("h2", "Workers ", element("small", "load of the last five minutes")),
@@ -158,7 +158,7 @@ def _memory(worker: Mapping[str, Any]) -> Html:
 
 
 def _line(values: Sequence[float], most: float) -> Html:
-    """Draw values over time, from nothing to `most`."""
+    """Draw values over time, from 0 to `most`."""
     shown = values or [0.0]
     step = _WIDE / max(1, len(shown) - 1)
     heights = (min(1.0, value / most) * (_HIGH - 2) for value in shown)
@@ -181,10 +181,10 @@ def _line(values: Sequence[float], most: float) -> Html:
 def _limits(cluster: Cluster) -> Html:
     settings = cluster.settings
     granted = settings.memory_bytes, settings.device_memory_bytes
-    memory, device = (size(one) if one else "what is free" for one in granted)
+    memory, device = (size(one) if one else "free memory" for one in granted)
     rows: list[tuple[str, Child]] = [
-        (f"your jobs that wait or run ({cluster.unfinished} now)", settings.queue_per_owner),
-        ("jobs at once, of each dispatcher", settings.concurrency),
+        (f"your unfinished jobs ({cluster.unfinished} now)", settings.queue_per_owner),
+        ("concurrent jobs of a dispatcher", settings.concurrency),
         ("memory of a worker for jobs", memory),
         ("memory of a GPU for jobs", device),
         (f"your uploads ({cluster.uploads} now)", settings.uploads_per_owner),
@@ -194,6 +194,6 @@ def _limits(cluster: Cluster) -> Html:
     return element(
         "section",
         element("h2", "Limits"),
-        _table(("What", "At most"), rows),
+        _table(("Limit", "Value"), rows),
         class_="card",
     )

@@ -1,4 +1,4 @@
-"""Datasets that jobs can name: those of the operator, and the user's own uploads."""
+"""The page 'Datasets': those of the operator, and the user's uploads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def datasets_main(datasets: DatasetList, uploads: UploadList, *, before: str | N
 
 def _uploads(uploads: UploadList, before: str | None) -> Html:
     if not uploads.uploads:
-        return element("p", "There are none.", class_="empty")
+        return element("p", "You have no uploads.", class_="empty")
     head = ("Reference", "State", "Size", "Files", "Created", "")
     older = any(link.rel == "next" for link in uploads.links)
     last = uploads.uploads[-1].id
@@ -48,7 +48,7 @@ def _uploads(uploads: UploadList, before: str | None) -> Html:
 
 
 def _row(upload: UploadInfo) -> Html:
-    kept = "" if upload.kept else ", goes with its jobs"
+    kept = "" if upload.kept else ", deleted with its jobs"
     is_complete = upload.status == "complete"
     inside = element("div", data_dataset=upload.reference, class_="inside")
     return element(
@@ -70,9 +70,7 @@ def _use(reference: str) -> Html:
 
 def _named(datasets: DatasetList) -> Html:
     if not datasets.datasets:
-        return element(
-            "p", "No dataset lies below the folders that the operator names.", class_="empty"
-        )
+        return element("p", "There are no datasets in the folders of the operator.", class_="empty")
     items = (
         element(
             "li",

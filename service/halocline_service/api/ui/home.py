@@ -1,4 +1,4 @@
-"""The first page of the service: what it does, and the ways into it."""
+"""The home page of the service, with links to its parts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["home_main"]
 _WAYS = (
     ("ui/new", "New job", "Fill in a form: a program, a dataset, boundaries and steps."),
     ("ui/", "Jobs", "Follow your jobs, and look at their results as maps and series."),
-    ("ui/datasets", "Datasets", "See what the service can read, and upload your own."),
-    ("ui/cluster", "Cluster", "Workers, their load, and the limits that hold for you."),
+    ("ui/datasets", "Datasets", "Browse the datasets of the service, and upload your own."),
+    ("ui/cluster", "Cluster", "Workers, their load, and your limits."),
     ("docs", "API reference", "Every request, and the inputs of every process."),
     ("api", "OpenAPI", "The same for machines, in OpenAPI 3.1; /api/3.0 for older tools."),
 )

@@ -1,4 +1,4 @@
-"""HTML as values: whatever is not markup already is escaped, so that no caller can forget it."""
+"""HTML as values, in which everything that is not markup is escaped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VOID = frozenset({"img", "input", "link", "meta"})
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Markup."""
 
     __slots__ = ()
 
@@ -22,8 +22,7 @@ _Attribute = str | int | float | bool | None
 def element(name: str, /, *children: Child, **attributes: _Attribute) -> Html:
     """Write an element; an attribute that is None or False is left out.
 
-    Names of attributes are written with '_' for '-', and with one more at the end where they are
-    words of Python.
+    Names of attributes have '_' for '-', and a trailing '_' if they are keywords of Python.
 
     >>> element("a", "1 < 2", href='?q="', class_="x", hidden=True, title=None)
     '<a href="?q=&quot;" class="x" hidden>1 &lt; 2</a>'

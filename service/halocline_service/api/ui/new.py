@@ -1,4 +1,4 @@
-"""The form for a new job: what its script makes fields in."""
+"""The form for a new job, in which a script creates the fields."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from halocline_service.processes.base import Process
 
 __all__ = ["Reference", "new_main"]
 
-_HIDDEN = ("plan",)  # there is a button for it
+_HIDDEN = ("plan",)  # available as a button
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A dataset that can be named, and how it is listed."""
+    """Reference and title of a dataset."""
 
     value: str
     title: str

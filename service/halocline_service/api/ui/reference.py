@@ -1,4 +1,4 @@
-"""The API reference: every operation and every process, from the documents of the API."""
+"""The API reference: all operations and processes, from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from halocline_service.processes.describe import input_descriptions
 __all__ = ["reference_main"]
 
 _METHODS = ("get", "post", "put", "delete", "head", "patch")
-_LONGEST = 60  # characters of a default that is shown
+_LONGEST = 60  # characters of a displayed default
 _Json = Mapping[str, Any]
 
 
@@ -25,7 +25,7 @@ def reference_main(document: _Json, processes: Sequence[Process]) -> Html:
         element("h1", "API reference"),
         element(
             "p",
-            "All requests of the service, and the inputs of its processes. The same for machines: ",
+            "All requests of the service, and the inputs of its processes. As a document: ",
             element("a", "OpenAPI 3.1", href="api"),
             ", ",
             element("a", "OpenAPI 3.0", href="api/3.0"),
@@ -140,7 +140,7 @@ def _process(process: Process) -> Html:
         (
             element("code", name),
             _type_of(described["schema"]),
-            "needed" if described["minOccurs"] else _default(described["schema"]),
+            "required" if described["minOccurs"] else _default(described["schema"]),
             str(described["description"]),
         )
         for name, described in input_descriptions(process).items()
@@ -162,7 +162,7 @@ def _default(schema: _Json) -> str:
 
 
 def _type_of(schema: _Json) -> str:
-    """Say in words what a schema allows.
+    """Return the type of a schema in words.
 
     >>> _type_of({"type": "array", "items": {"type": "string"}})
     'list of text'

@@ -1,6 +1,6 @@
-"""Common parts of all pages: head, navigation, and a place for the content.
+"""Common parts of all pages: head, navigation and frame.
 
-Links are relative, since only the browser knows under which address it reaches the API.
+Links are relative, since only the browser knows the address of the API.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VIEWS = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its title, its script, the part of the navigation, and how deep its path is.
+    """One page: its title, its script, the part of the navigation, and the depth of its path.
 
     A page beside `/ui/` is one above it, at depth -1.
     """
@@ -34,7 +34,7 @@ class View:
 
     @property
     def up(self) -> str:
-        """The way from this page to `/ui/`."""
+        """Relative path from this page to `/ui/`."""
         return "ui/" if self.depth < 0 else "../" * self.depth or "./"
 
 
@@ -52,7 +52,7 @@ def page(view: View, version: str, main: Html) -> str:
             element("link", rel="stylesheet", href=f"{assets}/{name}.css")
             for name in ("style", "forms", "pictures")
         ),
-        # Before the first paint, so that a theme that was chosen does not flash.
+        # Loaded before the first paint, so that the default theme does not flash.
         element("script", src=f"{assets}/theme.js"),
         element("script", type="module", src=f"{assets}/{view.script}.js"),
     )
@@ -83,8 +83,8 @@ def _header(view: View, assets: str) -> Html:
 
 
 def locked(title: str, *, wrong: bool) -> Html:
-    """Write what is shown to who has sent no key, or a wrong one."""
-    said = "This API key is not valid." if wrong else "This service asks for an API key."
+    """Write the form for a missing or an invalid key."""
+    said = "This API key is not valid." if wrong else "This service requires an API key."
     without = (
         "Reading this page without JavaScript needs the header 'Authorization: Bearer hc_...'."
     )

@@ -12,7 +12,7 @@ __all__ = ["duration", "moment", "names", "progress", "size", "state"]
 
 
 def moment(text: str | None) -> Html:
-    """Write a time of the API; the script of the page shows it in the reader's zone.
+    """Write a time of the API; the script of the page converts it to the local time zone.
 
     >>> moment("2026-01-31T12:00:01.500Z")
     '<time datetime="2026-01-31T12:00:01.500Z">2026-01-31 12:00:01 UTC</time>'
@@ -23,7 +23,7 @@ def moment(text: str | None) -> Html:
 
 
 def duration(start: str | None, end: str | None) -> str:
-    """Say how long it is from one time of the API to another.
+    """Return the duration between two times of the API.
 
     >>> duration("2026-01-31T12:00:00.000Z", "2026-01-31T13:02:03.400Z")
     '1 h 02 min'
@@ -42,14 +42,14 @@ def duration(start: str | None, end: str | None) -> str:
 
 
 def names(info: StatusInfo) -> list[str]:
-    """Give the name and the labels of a job, where the API has them."""
-    told: dict[str, Any] = info.model_dump(include={"job_name", "labels"})
-    labels: list[str] = told.get("labels") or []
-    return [str(word) for word in (told.get("job_name"), *labels) if word]
+    """Return the name and the labels of a job, if any."""
+    members: dict[str, Any] = info.model_dump(include={"job_name", "labels"})
+    labels: list[str] = members.get("labels") or []
+    return [str(word) for word in (members.get("job_name"), *labels) if word]
 
 
 def size(number: int | None) -> str:
-    """Write a number of bytes.
+    """Return a number of bytes with its unit.
 
     >>> size(512), size(3 * 2**20), size(None)
     ('512 B', '3.0 MiB', '—')
@@ -65,11 +65,11 @@ def size(number: int | None) -> str:
 
 
 def state(status: str) -> Html:
-    """Write a state; its colour never says more than the word does."""
+    """Write a state; the colour adds nothing to the word."""
     return element("span", status, class_=f"state {status}")
 
 
 def progress(percent: int) -> Html:
-    """Draw how much is done."""
+    """Write a progress bar."""
     label = f"{percent} %"
     return element("progress", label, value=percent, max=100, aria_label=label)

@@ -77,9 +77,9 @@ def test_a_check_that_meets_a_limit_is_answered_and_the_next_one_is_made() -> No
 
     async def play(checks: CheckProcesses) -> None:
         for process, reason in [
-            ("spin", "took more than 1 seconds of a processor, which is what a check may take"),
-            ("power", "took more than 1 seconds of a processor, which is what a check may take"),
-            ("grow", "took more memory than a check may take"),
+            ("spin", "took more than the allowed 1 seconds of processor time"),
+            ("power", "took more than the allowed 1 seconds of processor time"),
+            ("grow", "took more than the allowed memory"),
             ("recurse", "met terms that are nested too deeply"),
             ("die", "ended its process by signal 9"),
             ("end", "ended its process by status 3"),
