@@ -7,6 +7,7 @@ written with their traceback and never with the values of variables, which may b
 from __future__ import annotations
 
 import logging
+import ssl
 import sys
 import threading
 from collections.abc import Callable, MutableMapping
@@ -16,9 +17,12 @@ from typing import Any, Literal, TypeAlias
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
-__all__ = ["Form", "configure"]
+__all__ = ["Form", "configure", "dask_setup"]
 
 Form: TypeAlias = Literal["auto", "json", "text"]
+
+#: Loggers of Dask's schedulers and workers with redundant messages.
+_DASK = ("distributed.comm.tcp", "distributed.worker")
 
 _Fields: TypeAlias = MutableMapping[str, Any]
 _Processor: TypeAlias = Callable[[Any, str, Any], Any]
@@ -48,6 +52,24 @@ def configure(process: str, *, form: Form = "auto", access: bool = False) -> Non
     logging.captureWarnings(True)
     sys.excepthook = _unhandled
     threading.excepthook = _unhandled_in_thread
+
+
+def dask_setup(_server: Any) -> None:
+    """Filter the logs of a scheduler or a worker; called by Dask, which preloads this module."""
+    for name in _DASK:
+        logging.getLogger(name).addFilter(_is_informative)
+
+
+def _is_informative(record: logging.LogRecord) -> bool:
+    """Return whether a record of Dask adds to the logs of the service.
+
+    Errors of jobs are logged by the dispatcher. A client of Dask abandons its first attempts to
+    connect to a busy scheduler and repeats them, which the scheduler takes for failed handshakes.
+    """
+    if str(record.msg).startswith("Compute Failed"):
+        return False
+    reasons = record.args if isinstance(record.args, tuple) else ()
+    return not any(isinstance(reason, ssl.SSLEOFError) for reason in reasons)
 
 
 def _begun(process: str) -> list[_Processor]:

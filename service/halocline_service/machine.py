@@ -171,6 +171,7 @@ def scheduler_command(host: str, port: int) -> list[str]:
         *(sys.executable, "-m", "distributed.cli.dask_scheduler"),
         *("--protocol", "tls", "--host", host, "--port", str(port)),
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+        *("--preload", "halocline_service.logs"),
     ]
 
 
@@ -198,6 +199,7 @@ def worker_command(
         ),
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         *("--death-timeout", "60", "--preload", "halocline_service.lifetime"),
+        *("--preload", "halocline_service.logs"),
         *("--local-directory", str(folder)),
     ]
     if host is not None:
