@@ -369,9 +369,10 @@ def test_an_interrupt_while_workers_start_leaves_no_process_and_no_traceback(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import time\n"
+        "import signal, time\n"
         "from halocline_engine.distribute.executors.dask import start\n"
         "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in background
         "    try:\n"
         "        with start(2, 'reference'):\n"
         "            time.sleep(30)  # a busy machine may interrupt it only here\n"
