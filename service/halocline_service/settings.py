@@ -34,7 +34,7 @@ _OF_OTHERS = frozenset(
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a bind host can be reached from this machine only."""
+    """Return whether a bind host can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _listed(separator: str) -> BeforeValidator:
-    """Read a list from a variable: JSON, or words with a separator between them."""
+    """Return the list in a variable: JSON, or words between separators."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, str):
@@ -61,7 +61,7 @@ _Words = Annotated[list[str], NoDecode, _listed(",")]
 
 
 class _RequestLimits(BaseSettings):
-    """Limits of what requests may send and keep."""
+    """Limits of requests, uploads and results."""
 
     result_bytes: int = Field(
         default=1024 * _GIBIBYTE,
@@ -117,8 +117,8 @@ class _RequestLimits(BaseSettings):
     upload_open_seconds: float = Field(
         default=7 * 86_400.0,
         gt=0,
-        description="Seconds after which an incomplete upload, or an upload without its job, is "
-        "deleted. Counted from the last object.",
+        description="Seconds since the last object after which an incomplete upload, or an upload "
+        "without its job, is deleted.",
     )
     chunk_bytes: int = Field(
         default=2 * _GIBIBYTE,
@@ -128,15 +128,15 @@ class _RequestLimits(BaseSettings):
     download_bytes: int = Field(
         default=16 * _GIBIBYTE,
         ge=1024,
-        description="Largest NetCDF or CSV file that is made of a result.",
+        description="Maximum size of a NetCDF or CSV file of a result, in bytes.",
     )
     download_seconds: float = Field(
-        default=600.0, gt=0, description="How long making such a file may take."
+        default=600.0, gt=0, description="Maximum time for writing such a file, in seconds."
     )
     disk_headroom_bytes: int = Field(
         default=256 * _MEBIBYTE,
         ge=0,
-        description="Free disk space to keep, in bytes. Running jobs end when less is left.",
+        description="Free disk space to keep, in bytes. Running jobs fail below it.",
     )
 
 
@@ -209,7 +209,7 @@ class Settings(_ProcessLimits):
     )
     data_roots: _Paths = Field(
         default_factory=list[Path],
-        description="Folders whose datasets jobs may name by path, separated as in PATH or as a "
+        description="Folders of datasets that jobs may read by path, separated as in PATH or as a "
         "JSON list.",
     )
     database_url: str | None = Field(
@@ -290,8 +290,8 @@ class Settings(_ProcessLimits):
     lease_seconds: float = Field(
         default=30.0,
         gt=0,
-        description="Seconds after which a running job without heartbeats is given to another "
-        "dispatcher. At least two heartbeats.",
+        description="Seconds after which a running job without heartbeats is assigned to another "
+        "dispatcher. It must be at least two heartbeats.",
     )
     heartbeat_seconds: float = Field(
         default=10.0, gt=0, description="Interval of the heartbeats of a running job, in seconds."
@@ -331,7 +331,7 @@ class Settings(_ProcessLimits):
     patience_seconds: float = Field(
         default=20.0,
         gt=0,
-        description="Seconds that a connection may take to send its headers, or be idle.",
+        description="Maximum time of a connection to send its headers or to be idle, in seconds.",
     )
 
     @field_validator("database_url")
@@ -389,7 +389,7 @@ VARIABLES = tuple(f"HALOCLINE_{name.upper()}" for name in Settings.model_fields)
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that look like settings and are none, such as misspelt ones."""
+    """Return the variables that resemble settings but are none, such as misspelt ones."""
     known = {*VARIABLES, *_OF_OTHERS}
     found = (name for name in environment if name.upper().startswith("HALOCLINE_"))
     return sorted(name for name in found if name.upper() not in known)

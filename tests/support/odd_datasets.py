@@ -191,7 +191,7 @@ def _of_kind(kind: str, numbers: list[int]) -> Any:
             return (first + np.array(numbers) * np.timedelta64(step, "ns")).astype(kind)
         case "NaT":
             times = first + np.array(numbers) * np.timedelta64(10**9 + 1, "ns")
-            times[:1] = np.datetime64("NaT")
+            times[:1] = np.datetime64("NaT", "ns")
             return times
         case "old":
             return np.array([f"{number:04d}-02-03" for number in numbers], "M8[s]")

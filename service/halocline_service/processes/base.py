@@ -34,7 +34,7 @@ WHOLE = BeforeValidator(_as_whole)
 
 
 def names(kind: str) -> dict[str, Any]:
-    """Return the member of a JSON Schema that tells forms what a text is the name of.
+    """Return the member of a JSON Schema with the kind of object that a text names, for forms.
 
     Kinds are "dataset", "variable" and "dimension" of the dataset, and, of a program, its "field"s,
     "scalar"s, fields that are read as "input" or written as "output".
@@ -85,8 +85,8 @@ class DatasetInputs(ReadingInputs):
         str,
         Field(
             title="Dataset",
-            description="'upload:<id>', 'job:<id>', or a path or file URL of a Zarr store or "
-            "NetCDF file under a folder that the service may read.",
+            description="'upload:<id>', 'job:<id>', or the path or file URL of a Zarr store or "
+            "NetCDF file in a folder of the service.",
             min_length=1,
             max_length=4096,
             json_schema_extra=names("dataset"),
@@ -129,7 +129,7 @@ RESULT: Mapping[str, OutputDescription] = MappingProxyType(
     {
         "result": OutputDescription(
             title="Result",
-            description="The dataset that was computed, as a Zarr store.",
+            description="The computed dataset, as a Zarr store.",
             schema={"type": "string", "format": "uri", "contentMediaType": "application/vnd+zarr"},
         )
     }

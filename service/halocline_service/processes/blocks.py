@@ -1,4 +1,4 @@
-"""Inputs that processes have in common: names of variables, what computes, and in which blocks."""
+"""Common inputs of processes: names of variables, target and blocks."""
 
 from __future__ import annotations
 
@@ -60,26 +60,26 @@ Target: TypeAlias = Annotated[
     Literal["auto", "cuda", "cpu", "reference"],
     Field(
         title="Target",
-        description="What computes: 'cuda', or 'gpu', is GPUs, 'cpu' cores, 'reference' NumPy, "
-        "'auto' GPUs where workers have them, else cores.",
+        description="Target that computes: 'cuda' (or 'gpu') on GPUs, 'cpu' on cores, 'reference' "
+        "with NumPy, or 'auto' on GPUs if workers have them, otherwise on cores.",
     ),
     BeforeValidator(lambda given: "cuda" if given == "gpu" else given),
 ]
 
 Chunks: TypeAlias = Annotated[
     Sizes | None,
-    Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
+    Field(title="Chunks", description="Block sizes by dimension.", max_length=16),
 ]
 
 Steps: TypeAlias = Annotated[
-    int, Field(title="Steps", description="How many steps are made.", ge=1, le=10_000_000), WHOLE
+    int, Field(title="Steps", description="Number of steps.", ge=1, le=10_000_000), WHOLE
 ]
 
 Feedback: TypeAlias = Annotated[
     dict[Output, Input] | None,
     Field(
         title="Feedback",
-        description="The variable that each result becomes in the next step.",
+        description="Inputs by output: in the next step, the output replaces the input.",
         max_length=64,
     ),
 ]
@@ -88,7 +88,8 @@ SnapshotEvery: TypeAlias = Annotated[
     int | None,
     Field(
         title="Snapshot every",
-        description="After how many steps results are kept, along a dimension 'step', or 'time'.",
+        description="Number of steps between snapshots of the result, along a dimension 'step' or "
+        "'time'.",
         ge=1,
         le=10_000_000,
     ),
@@ -102,6 +103,6 @@ class StreamedInputs(DatasetInputs):
     target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed"],
-        Field(title="Mode", description="There is one pass, so its blocks are streamed."),
+        Field(title="Mode", description="Mode of the blocks; they are streamed in one pass."),
     ] = "auto"
     chunks: Chunks = None

@@ -27,15 +27,15 @@ class ColumnInputs(StreamedInputs):
         ProgramText,
         Field(
             title="Expression",
-            description="Staggered operators on variables of the dataset: one expression, or lines "
-            "'name = expression'. It is parsed and never executed as Python.",
+            description="Staggered operators on variables of the dataset: an expression, or lines "
+            "'name = expression'. The text is parsed, never executed.",
         ),
     ]
     fields: Annotated[
         dict[FieldName, Variable] | None,
         Field(
             title="Fields",
-            description="Names of variables by name in the expression; same names where out.",
+            description="Variables by name in the expression; by default of the same name.",
             max_length=64,
         ),
     ] = None
@@ -47,28 +47,28 @@ class ColumnInputs(StreamedInputs):
         Dimension | dict[Literal["centre", "face"], Dimension] | None,
         Field(
             title="Axis",
-            description="The vertical dimension of centres, or those of centres and faces; found by"
-            " CF, SGRID and xgcm where left out.",
+            description="Vertical dimension of the centres, or of centres and faces; by default it "
+            "follows from attributes of CF, SGRID and xgcm.",
         ),
     ] = None
     heights: Annotated[
         Variable | None,
-        Field(title="Heights", description="The variable with the heights of the faces."),
+        Field(title="Heights", description="Variable with the heights of the faces."),
     ] = None
     boundary: Annotated[
         dict[Dimension, Literal["periodic"]] | None,
         Field(
             title="Boundary",
-            description="'periodic' by vertical dimension; other conditions are in the expression.",
+            description="'periodic' by vertical dimension; others belong to the expression.",
             max_length=2,
         ),
     ] = None
     dtype: Annotated[
         Literal["float32", "float64"] | None,
-        Field(title="Data type", description="In which it computes; that of the variables if out."),
+        Field(title="Data type", description="Type of all fields; by default of the variables."),
     ] = None
     name: Annotated[
-        Name, Field(title="Name", description="What the value of a bare expression is called.")
+        Name, Field(title="Name", description="Name of the result of a bare expression.")
     ] = "result"
 
 

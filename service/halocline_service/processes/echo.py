@@ -40,21 +40,21 @@ class EchoInputs(Inputs):
     ] = None
     number: Annotated[float | None, Field(title="Number", description="Any number.")] = None
     choice: Annotated[
-        Literal["north", "south"] | None, Field(title="Choice", description="One of two words.")
+        Literal["north", "south"] | None, Field(title="Choice", description="One of two texts.")
     ] = None
     array: Annotated[
         list[Annotated[int, WHOLE]] | None,
         Field(title="Array", description="Whole numbers.", max_length=1000),
     ] = None
     bbox: Annotated[
-        BoundingBox | None, Field(title="Bounding box", description="A box on the sphere.")
+        BoundingBox | None, Field(title="Bounding box", description="Bounding box on the sphere.")
     ] = None
-    pair: Annotated[Pair | None, Field(title="Object", description="A name and a value.")] = None
+    pair: Annotated[Pair | None, Field(title="Object", description="Name and value.")] = None
     image: Annotated[
         str | None,
         Field(
             title="Encoded bytes",
-            description="A small picture, in base64.",
+            description="Small picture in base64.",
             max_length=100_000,
             pattern=r"^[A-Za-z0-9+/]*={0,2}$",
             json_schema_extra={"contentEncoding": "base64", "contentMediaType": "image/png"},
@@ -77,20 +77,20 @@ def _pause(inputs: EchoInputs) -> float:
 
 _OUTPUTS = {
     name: OutputDescription(
-        title=str(schema.get("title", name)), description="What was sent.", schema=schema
+        title=str(schema.get("title", name)), description="The input.", schema=schema
     )
     for name, schema in EchoInputs.model_json_schema()["properties"].items()
     if name != "pause" and "$ref" not in str(schema)
 } | {
-    "bbox": OutputDescription("Bounding box", "What was sent.", BoundingBox.model_json_schema()),
-    "pair": OutputDescription("Object", "What was sent.", Pair.model_json_schema()),
+    "bbox": OutputDescription("Bounding box", "The input.", BoundingBox.model_json_schema()),
+    "pair": OutputDescription("Object", "The input.", Pair.model_json_schema()),
 }
 
 ECHO = Process(
     id="echo",
     version="1.0.0",
     title="Echo",
-    description="Gives back its inputs, after a pause if one is asked for.",
+    description="Returns its inputs, after an optional pause.",
     keywords=("test",),
     inputs=EchoInputs,
     outputs=_OUTPUTS,

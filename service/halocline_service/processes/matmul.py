@@ -16,23 +16,18 @@ __all__ = ["MATMUL", "MatmulInputs"]
 class MatmulInputs(StreamedInputs):
     """The keyword arguments of `matmul`, as JSON."""
 
-    left: Annotated[Variable, Field(title="Left", description="The variable that is multiplied.")]
-    right: Annotated[
-        Variable, Field(title="Right", description="The variable that it is multiplied by.")
-    ]
+    left: Annotated[Variable, Field(title="Left", description="Variable of the left operand.")]
+    right: Annotated[Variable, Field(title="Right", description="Variable of the right operand.")]
     dim: Annotated[
         Dimension,
-        Field(title="Dimension", description="Over which is summed; both variables have it."),
+        Field(title="Dimension", description="Dimension to sum over, of both operands."),
     ]
-    name: Annotated[
-        Name, Field(title="Name", description="What the variable with the product is called.")
-    ] = "product"
+    name: Annotated[Name, Field(title="Name", description="Name of the product.")] = "product"
     chunks: Annotated[
         Sizes | None,
         Field(
             title="Chunks",
-            description="How much of the product is done at a time along its dimensions, rounded"
-            " up to tiles.",
+            description="Block sizes of the product by dimension, rounded up to tiles.",
             max_length=16,
         ),
     ] = None

@@ -36,11 +36,11 @@ class PlanInputs(ReadingInputs):
             "reduce",
             "sequence",
         ],
-        Field(title="Process", description="The process that is planned."),
+        Field(title="Process", description="Process to plan."),
     ]
     inputs: Annotated[
         dict[str, Any],
-        Field(title="Inputs", description="The inputs of that process, as it describes them."),
+        Field(title="Inputs", description="Inputs of the process to plan."),
     ]
 
     @classmethod
@@ -63,7 +63,7 @@ PLAN = Process(
     outputs={
         "plan": OutputDescription(
             title="Plan",
-            description="The plan, as GET /jobs/{id}/plan tells it of a job.",
+            description="The plan, as returned by GET /jobs/{id}/plan for a job.",
             schema={"type": "object"},
         )
     },

@@ -133,9 +133,9 @@ class SequenceInputs(DatasetInputs):
         list[_Stage],
         Field(
             title="Stages",
-            description="The stages of a step, each as an object of one process by its identifier, "
-            "with its inputs but the dataset, or with 'repeat' and 'stages'. A stage reads what "
-            "those before it made.",
+            description="Stages of a step, each as an object with one process by its identifier "
+            "and its inputs except the dataset, or with 'repeat' and 'stages'. A stage reads the "
+            "results of earlier stages.",
             min_length=1,
             max_length=64,
         ),
@@ -156,7 +156,7 @@ class SequenceInputs(DatasetInputs):
         list[Output] | None,
         Field(
             title="Results",
-            description="Which of the variables that stages make are results; all where left out.",
+            description="Results of stages to return; by default all.",
             min_length=1,
             max_length=256,
         ),

@@ -58,7 +58,7 @@ _External = _Constant | Annotated[dict[Name, _Member], Field(max_length=256)]
 
 
 class ConstantBoundary(Inputs):
-    """Cells beyond the edge have this value."""
+    """Constant value of cells beyond the edge."""
 
     constant: StrictBool | StrictInt | StrictFloat
 
@@ -130,7 +130,7 @@ class Time(Inputs):
 
 
 class Until(Inputs):
-    """A job ends when a step changes an output by so little."""
+    """Condition that a step changes an output by at most `below`."""
 
     field: Annotated[Output, Field(title="Result")]
     below: Annotated[float, Field(title="Changes by less than", ge=0)]
@@ -148,16 +148,15 @@ class StencilInputs(DatasetInputs):
         ProgramText,
         Field(
             title="Program",
-            description="The text of a stencil: a function in GT4Py's Cartesian language. "
-            "It is parsed and never executed as Python.",
+            description="Text of a stencil: a function in GT4Py's Cartesian language. "
+            "The text is parsed, never executed.",
         ),
     ]
     fields: Annotated[
         dict[FieldName, Variable] | None,
         Field(
             title="Fields",
-            description="The variable that each field of the program is; by default the one of the "
-            "same name.",
+            description="Variables by field of the program; by default of the same name.",
             max_length=256,
         ),
     ] = None
@@ -174,7 +173,7 @@ class StencilInputs(DatasetInputs):
         dict[Name, _External] | None,
         Field(
             title="Externals",
-            description="What it imports: numbers, places on an axis such as "
+            description="Values of imported names: numbers, positions on an axis such as "
             '{"axis": "I", "index": -1}, functions of the text as {"function": "name"}, and '
             "constants of a module by their names.",
             max_length=256,
@@ -184,8 +183,8 @@ class StencilInputs(DatasetInputs):
         dict[Name, Name] | None,
         Field(
             title="Data types",
-            description="Types by the names that the program's annotations use: of numbers, or of "
-            "fields, such as 'Field[IJ, np.float32]'.",
+            description="Types of names in annotations: types of numbers, or of fields such as "
+            "'Field[IJ, np.float32]'.",
             max_length=64,
         ),
     ] = None
@@ -193,26 +192,30 @@ class StencilInputs(DatasetInputs):
         Literal[32, 64] | LiteralPrecision,
         Field(
             title="Precision of literals",
-            description="Bits of numbers in the text, for all or for whole numbers and others.",
+            description="Bits of numbers in the text, or of whole numbers ('int') and others.",
         ),
     ] = 64
     arithmetic: Annotated[
         Literal["separate", "fused"],
         Field(
             title="Arithmetic",
-            description="Whether each operation is rounded by itself, or a * b + c once.",
+            description="Whether to round after each operation, or once for a * b + c.",
         ),
     ] = "separate"
     stencil_name: Annotated[
         str | None,
-        Field(title="Stencil name", description="Which stencil of the text.", max_length=200),
+        Field(
+            title="Stencil name",
+            description="Name of the stencil, if the text has several.",
+            max_length=200,
+        ),
     ] = None
     axes: Annotated[
         dict[Literal["I", "J", "K"], Dimension | None] | None,
         Field(
             title="Axes",
-            description="The dimensions that are I, J and K, or null for none; by default found by "
-            "CF attributes and by names.",
+            description="Dimensions of I, J and K, or null for an axis that the dataset lacks; by "
+            "default they follow from CF attributes and names.",
         ),
     ] = None
     grid: Annotated[
@@ -237,8 +240,7 @@ class StencilInputs(DatasetInputs):
         dict[Dimension, _BoundaryRule | FieldBoundary] | None,
         Field(
             title="Boundary",
-            description="What lies beyond the edges of each dimension, at both ends or at each "
-            "one.",
+            description="Values beyond the ends of each dimension, for both ends or for each.",
             max_length=16,
         ),
     ] = None
@@ -246,9 +248,7 @@ class StencilInputs(DatasetInputs):
     feedback: Feedback = None
     until: Annotated[
         Until | None,
-        Field(
-            title="Until", description="Ends the job once a result changes by less than a limit."
-        ),
+        Field(title="Until", description="Condition to end the job before the last step."),
     ] = None
     snapshot_every: SnapshotEvery = None
     time: Annotated[
@@ -274,13 +274,13 @@ class StencilInputs(DatasetInputs):
         Literal["auto", "streamed", "resident"],
         Field(
             title="Mode",
-            description="Whether blocks pass through memory, or stay there and exchange halos.",
+            description="Whether blocks pass through memory, or stay in it and exchange halos.",
         ),
     ] = "auto"
     chunks: Chunks = None
     order: Annotated[
         Literal["auto", "row", "column", "zigzag"],
-        Field(title="Order", description="How blocks follow each other, to share what they read."),
+        Field(title="Order", description="Order of the blocks, for reuse of chunks."),
     ] = "auto"
 
     def arguments(self) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def check_program(inputs: StencilInputs) -> None:
 
 
 def tell_program(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Say what a program needs and does, whatever the other inputs are."""
+    """Return the facts of a program, independent of other inputs."""
     from halocline_service.processes.program_facts import program_facts
 
     of_program = {name: given[name] for name in _OF_PROGRAM if name in given}

@@ -318,7 +318,7 @@ def test_a_text_that_is_no_address_is_refused_at_once(text: str) -> None:
         ("127.0.0.1:9", "Connection refused"),
         ("tls://127.0.0.1:9", "Connection refused"),
         ("tcp://[::1]:9", "Connection refused|Cannot assign requested address"),
-        (f"tcp://{'a' * 70}.b:9", "label too long|encoding with 'idna' codec failed.*"),
+        (f"tcp://{'a' * 70}.b:9", "(encoding with )?'idna' codec .*|label too long"),
     ],
 )
 def test_an_address_where_nothing_listens_is_refused_at_once(address: str, reason: str) -> None:

@@ -156,13 +156,13 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"axes": {"L": "x"}},
         "The name 'L' in input 'axes' must be 'I', 'J' or 'K'.",
-        "The dimensions that are I, J and K, or null for none; by default found by CF attributes "
-        "and by names.",
+        "Dimensions of I, J and K, or null for an axis that the dataset lacks; by default they "
+        "follow from CF attributes and names.",
     ),
     (
         {"fields": {"t": ""}},
         "Input 'fields.t' must not be empty, got ''.",
-        "The variable that each field of the program is; by default the one of the same name.",
+        "Variables by field of the program; by default of the same name.",
     ),
     (
         {"steps": 5.5},
@@ -241,7 +241,7 @@ def test_what_is_missing(idle: Running) -> None:
     answer = idle.client.post("/processes/matmul/execution", json={"inputs": {"dataset": "a"}})
     problem = answer.json()
     assert problem["detail"] == "Input 'left' is missing."
-    assert problem["hint"] == "The variable that is multiplied."
+    assert problem["hint"] == "Variable of the left operand."
     assert [each["location"] for each in problem["errors"]] == [["left"], ["right"], ["dim"]]
 
 

@@ -80,7 +80,7 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
     }
     assert inputs["steps"]["schema"] == {
         "title": "Steps",
-        "description": "How many steps are made.",
+        "description": "Number of steps.",
         "type": "integer",
         "minimum": 1,
         "maximum": 10_000_000,

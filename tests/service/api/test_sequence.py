@@ -31,8 +31,9 @@ WRONG: list[tuple[list[Any], str, str]] = [
     (
         [],
         "Input 'stages' must not be empty, got [].",
-        "The stages of a step, each as an object of one process by its identifier, with its inputs"
-        " but the dataset, or with 'repeat' and 'stages'. A stage reads what those before it made.",
+        "Stages of a step, each as an object with one process by its identifier and its inputs"
+        " except the dataset, or with 'repeat' and 'stages'. A stage reads the results of earlier"
+        " stages.",
     ),
     (
         [{}],

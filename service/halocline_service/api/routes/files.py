@@ -38,7 +38,7 @@ async def put_netcdf(request: Request, response: Response, upload: OwnUpload, he
     responses={200: {"content": {_TYPE: {}}}},
 )
 def get_netcdf(request: Request, upload: OwnUpload, here: Here) -> Response:
-    """Give the file of an upload that is no Zarr store."""
+    """Return the NetCDF file of an upload."""
     done = upload.is_complete
     root = here.layout.upload(upload.id) if done else here.layout.open_upload(upload.id)
     path = root / NETCDF

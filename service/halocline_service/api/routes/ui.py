@@ -59,7 +59,7 @@ _T = TypeVar("_T")
 def _visitor(
     here: Here, sent: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> str | None:
-    """Give who looks at a page, or None where that is not known."""
+    """Return the owner of the key, or None without a valid key."""
     if not here.settings.needs_keys:
         return LOCAL_OWNER
     return None if sent is None else verify(here.store.keys, sent.credentials)
@@ -70,20 +70,20 @@ _Text = Annotated[str, Query(max_length=200)]
 
 
 def answer_page(request: Request, view: View, main: Html, status: int = 200) -> HTMLResponse:
-    """Answer with a page."""
+    """Return the response with a page."""
     assets = cast("Assets", request.app.state.assets)
     return HTMLResponse(page(view, assets.version, main), status_code=status, headers=_HEADERS)
 
 
 def _refused(request: Request, view: View) -> HTMLResponse:
-    """Ask for a key; the status is that of a page, since a browser shows it."""
+    """Return the form for a key, with status 200, as browsers display it."""
     wrong = "authorization" in request.headers
     return answer_page(request, view, locked(view.title, wrong=wrong))
 
 
 @router.get("")
 async def without_slash() -> Response:
-    """Lead to the page, from which links are relative."""
+    """Redirect to the page, as its links are relative."""
     return RedirectResponse("ui/", status_code=308)
 
 
@@ -102,9 +102,9 @@ def jobs_page(
     if visitor is None:
         return _refused(request, view)
     asked = Asked(status, process, q.strip(), before)
-    found = find(here.store.jobs, visitor, asked, lambda job: status_info(job, "", Interface.PAGE))
+    shown = find(here.store.jobs, visitor, asked, lambda job: status_info(job, "", Interface.PAGE))
     counts = {ogc_status(state): n for state, n in here.store.jobs.counts(owner=visitor).items()}
-    return answer_page(request, view, jobs_main(found, asked, tuple(here.processes), counts))
+    return answer_page(request, view, jobs_main(shown, asked, tuple(here.processes), counts))
 
 
 @router.get("/jobs/{job_id}")
@@ -148,7 +148,7 @@ def new_page(request: Request, here: Here, visitor: _Visitor) -> Response:
 def datasets_page(
     request: Request, here: Here, visitor: _Visitor, before: Before = None
 ) -> Response:
-    """Show what jobs may read."""
+    """Show the datasets of the service and the uploads of the user."""
     view = View("Datasets", "datasets", "datasets")
     if visitor is None:
         return _refused(request, view)
@@ -159,7 +159,7 @@ def datasets_page(
 
 @router.get("/cluster")
 def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
-    """Show how the service is."""
+    """Show the state of the service."""
     view = View("Cluster", "cluster", "cluster")
     if visitor is None:
         return _refused(request, view)
@@ -184,19 +184,19 @@ def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
 
 @router.get("/assets/{version}/{path:path}")
 async def asset(request: Request, version: str, path: str) -> Response:
-    """Give a file of the page; a name of another version of the service leads nowhere."""
+    """Return a file of the page; addresses of other versions of the service do not exist."""
     assets = cast("Assets", request.app.state.assets)
-    found = assets.by_path.get(path) if version == assets.version else None
-    if found is None:
+    file = assets.by_path.get(path) if version == assets.version else None
+    if file is None:
         raise ProblemError("not-found", "The page has no such file: load it again.")
     # A worker has the policy of its own script.
-    headers = {"ETag": found.tag, "Cache-Control": _FOREVER, "Content-Security-Policy": POLICY}
-    if _is_known(request, found):
+    headers = {"ETag": file.tag, "Cache-Control": _FOREVER, "Content-Security-Policy": POLICY}
+    if _is_known(request, file):
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.media_type, headers=headers)
+    return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _is_known(request: Request, found: Asset) -> bool:
+def _is_known(request: Request, file: Asset) -> bool:
     given = request.headers.get("if-none-match", "").split(",")
     tags = {tag.strip().removeprefix("W/") for tag in given}
-    return bool(tags & {found.tag, "*"})
+    return bool(tags & {file.tag, "*"})

@@ -20,41 +20,37 @@ __all__ = [
 ]
 
 Diagonal: TypeAlias = Annotated[
-    Variable, Field(title="Diagonal", description="The variable on the diagonal.")
+    Variable, Field(title="Diagonal", description="Variable of the diagonal.")
 ]
 RightHandSide: TypeAlias = Annotated[
-    Variable, Field(title="Right-hand side", description="The variable on the other side.")
+    Variable, Field(title="Right-hand side", description="Variable of the right-hand side.")
 ]
 
 
 class SolutionInputs(StreamedInputs):
     """Inputs of a process about its solution, as JSON."""
 
-    name: Annotated[
-        Name, Field(title="Name", description="What the variable with the solution is called.")
-    ] = "solution"
+    name: Annotated[Name, Field(title="Name", description="Name of the solution.")] = "solution"
 
 
 class BandInputs(StreamedInputs):
     """A matrix with a band along a dimension, as JSON."""
 
     lower: Annotated[
-        Variable, Field(title="Lower", description="The variable that multiplies the row before.")
+        Variable, Field(title="Lower", description="Variable that multiplies the previous row.")
     ]
     diagonal: Diagonal
     upper: Annotated[
-        Variable, Field(title="Upper", description="The variable that multiplies the row behind.")
+        Variable, Field(title="Upper", description="Variable that multiplies the next row.")
     ]
-    dim: Annotated[
-        Dimension, Field(title="Dimension", description="Along which the equations couple.")
-    ]
+    dim: Annotated[Dimension, Field(title="Dimension", description="Dimension of the rows.")]
 
 
 class PeriodicInputs(BandInputs):
     """A tridiagonal matrix, as JSON."""
 
     periodic: Annotated[
-        StrictBool, Field(title="Periodic", description="Whether the first and last rows couple.")
+        StrictBool, Field(title="Periodic", description="Whether the system couples both ends.")
     ] = False
 
 
@@ -64,11 +60,11 @@ class SolveInputs(BandInputs, SolutionInputs):
     rhs: RightHandSide
     pivoting: Annotated[
         StrictBool,
-        Field(title="Pivoting", description="Whether rows change places where that is better."),
+        Field(title="Pivoting", description="Whether to exchange rows for stability."),
     ] = False
     residual: Annotated[
         StrictBool,
-        Field(title="Residual", description="Whether to give each system's backward error."),
+        Field(title="Residual", description="Whether to return the residual of each system."),
     ] = False
 
 

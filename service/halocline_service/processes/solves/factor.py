@@ -16,7 +16,7 @@ FACTOR = Process(
     id="factor",
     version="1.0.0",
     title="Factors of tridiagonal matrices",
-    description="Eliminates tridiagonal matrices once, so that 'solve' need not do it again.",
+    description="Factors tridiagonal matrices, for several calls of 'solve'.",
     keywords=("factor", "tridiagonal", "xarray", "zarr"),
     inputs=FactorInputs,
 )

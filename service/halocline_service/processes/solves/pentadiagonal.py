@@ -18,11 +18,11 @@ class PentadiagonalInputs(SolveInputs):
 
     second_lower: Annotated[
         Variable,
-        Field(title="Second lower", description="The variable that multiplies two rows before."),
+        Field(title="Second lower", description="Variable that multiplies the row two before."),
     ]
     second_upper: Annotated[
         Variable,
-        Field(title="Second upper", description="The variable that multiplies two rows behind."),
+        Field(title="Second upper", description="Variable that multiplies the row two after."),
     ]
 
 

@@ -23,7 +23,7 @@ class FactoredInputs(SolutionInputs):
         str,
         Field(
             title="Factors",
-            description="What 'factor' made, named as a dataset is: 'job:<id>', for example.",
+            description="Result of 'factor', as a reference such as 'job:<id>'.",
             min_length=1,
             max_length=4096,
             json_schema_extra=names("dataset"),
@@ -33,8 +33,8 @@ class FactoredInputs(SolutionInputs):
         Variable | list[Variable],
         Field(
             title="Right-hand sides",
-            description="The variable on the other side, or several; then their solutions are "
-            "called '<rhs>_<name>'.",
+            description="Variables of the right-hand sides; the solutions of several are named "
+            "'<rhs>_<name>'.",
             min_length=1,
             max_length=1000,
         ),
@@ -50,7 +50,7 @@ SOLVE = Process(
     id="solve",
     version="1.0.0",
     title="Tridiagonal systems with factors",
-    description="Solves tridiagonal systems whose matrices were eliminated before, by 'factor'.",
+    description="Solves tridiagonal systems with matrices that 'factor' has factored.",
     keywords=("solve", "tridiagonal", "xarray", "zarr"),
     inputs=FactoredInputs,
     check=_check,

@@ -21,21 +21,20 @@ class TreeInputs(SolutionInputs):
     rhs: RightHandSide
     upper: Annotated[
         Variable,
-        Field(title="Upper", description="The variable that couples a node and its parent."),
+        Field(title="Upper", description="Variable that couples a node with its parent."),
     ]
     parent: Annotated[
         Variable,
         Field(
             title="Parent",
-            description="The variable with each node's parent, counted from 0 in its cell; -1 at "
-            "the root.",
+            description="Variable of the parents: indices within the cell, from 0; -1 at the root.",
         ),
     ]
     row_size: Annotated[
         Variable,
         Field(
             title="Row size",
-            description="The count variable of a contiguous ragged array: the nodes of each cell.",
+            description="Count variable of a contiguous ragged array: the nodes of each cell.",
         ),
     ]
 

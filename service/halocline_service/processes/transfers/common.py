@@ -14,22 +14,20 @@ __all__ = ["TransferInputs"]
 class TransferInputs(StreamedInputs):
     """The keyword arguments that `gather` and `scatter` share, as JSON."""
 
-    source: Annotated[Variable, Field(title="Source", description="The variable that is moved.")]
+    source: Annotated[Variable, Field(title="Source", description="Variable of the elements.")]
     chunks: Annotated[
         Sizes | None,
         Field(
             title="Chunks",
-            description="Sizes of the blocks along dimensions of the source, the index or the"
-            " result. Along those that change, elements are sorted into buckets.",
+            description="Block sizes along dimensions of the source, the index or the result. "
+            "Sizes along indexed dimensions sort the elements into buckets.",
             max_length=16,
         ),
     ] = None
-    index: Annotated[
-        Variable, Field(title="Index", description="The variable with whole numbers from 0.")
-    ]
+    index: Annotated[Variable, Field(title="Index", description="Variable of the indices, from 0.")]
     out_of_range: Annotated[
         Literal["error", "clip", "wrap", "mask"],
-        Field(title="Out of range", description="What an index that names no element does."),
+        Field(title="Out of range", description="Rule for indices out of range."),
     ] = "error"
     negative: Annotated[
         Literal["out_of_range", "from_end"],
@@ -37,5 +35,5 @@ class TransferInputs(StreamedInputs):
     ] = "out_of_range"
     fill: Annotated[
         float | None,
-        Field(title="Fill", description="What stands where nothing is moved; default: NaN or 0."),
+        Field(title="Fill", description="Value of unassigned elements; by default NaN or 0."),
     ] = None

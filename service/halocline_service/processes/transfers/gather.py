@@ -18,11 +18,9 @@ class GatherInputs(TransferInputs):
     """The keyword arguments of `gather`, as JSON."""
 
     dim: Annotated[
-        Dimension, Field(title="Dimension", description="Along which the indices name elements.")
+        Dimension, Field(title="Dimension", description="Dimension of the source that is indexed.")
     ]
-    name: Annotated[
-        Name, Field(title="Name", description="What the variable with the elements is called.")
-    ] = "gathered"
+    name: Annotated[Name, Field(title="Name", description="Name of the result.")] = "gathered"
 
 
 def _check(inputs: GatherInputs) -> None:
@@ -34,7 +32,7 @@ GATHER = Process(
     id="gather",
     version="1.0.0",
     title="Gather",
-    description="Takes the elements that an array of indices names, along a dimension.",
+    description="Takes elements along a dimension by an array of indices.",
     keywords=("gather", "index", "xarray", "zarr"),
     inputs=GatherInputs,
     check=_check,

@@ -23,7 +23,7 @@ class NeighboursInputs(StreamedInputs):
         str,
         Field(
             title="Mesh",
-            description="An unstructured mesh in UGRID or MPAS, named as a dataset is.",
+            description="Unstructured mesh in UGRID or MPAS, as a reference like 'dataset'.",
             min_length=1,
             max_length=4096,
             json_schema_extra=names("dataset"),
@@ -40,14 +40,14 @@ class NeighboursInputs(StreamedInputs):
             "normal_divergence",
             "normal_curl",
         ],
-        Field(title="Operation", description="What is done with the values around each point."),
+        Field(title="Operation", description="Operator on the neighbours of each point."),
     ]
     variables: Annotated[
         list[Variable] | None,
         Field(
             title="Variables",
-            description="What it is done with, default: all on the mesh; for a divergence, both "
-            "components of a vector.",
+            description="Variables of the operator, by default all on the mesh; for a divergence, "
+            "both components of a vector.",
             max_length=1000,
         ),
     ] = None
@@ -55,17 +55,17 @@ class NeighboursInputs(StreamedInputs):
         Literal["face", "node", "edge"] | None,
         Field(
             title="Location",
-            description="Where on the mesh values lie; default: on faces, or where the operation "
-            "has its own.",
+            description="Location of the values on the mesh, by default faces, or that of the "
+            "operation.",
         ),
     ] = None
     dim: Annotated[
         Dimension | None,
-        Field(title="Dimension", description="That of the mesh, where sizes do not tell."),
+        Field(title="Dimension", description="Dimension of the mesh; by default by its size."),
     ] = None
     radius: Annotated[
         float | None,
-        Field(title="Radius", description="That of the sphere in metres.", gt=0, le=1e12),
+        Field(title="Radius", description="Radius of the sphere in metres.", gt=0, le=1e12),
     ] = None
 
 
@@ -80,7 +80,7 @@ NEIGHBOURS = Process(
     id="neighbours",
     version="1.0.0",
     title="Neighbours",
-    description="Sums, means and derivatives of what lies around each point of a mesh.",
+    description="Sums, means and derivatives of the values around each point of a mesh.",
     keywords=("mesh", "UGRID", "MPAS", "xarray", "zarr"),
     inputs=NeighboursInputs,
     check=_check,

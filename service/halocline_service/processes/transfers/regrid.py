@@ -22,7 +22,7 @@ class RegridInputs(StreamedInputs):
         str,
         Field(
             title="Weights",
-            description="A file of ESMF or SCRIP, named as a dataset is.",
+            description="Weights of ESMF or SCRIP, as a reference like 'dataset'.",
             min_length=1,
             max_length=4096,
             json_schema_extra=names("dataset"),
@@ -32,7 +32,7 @@ class RegridInputs(StreamedInputs):
         list[Variable] | None,
         Field(
             title="Variables",
-            description="What is regridded; default: all on the weights' grid.",
+            description="Variables to regrid; by default all on the source grid.",
             max_length=1000,
         ),
     ] = None
@@ -40,27 +40,27 @@ class RegridInputs(StreamedInputs):
         bool,
         Field(
             title="Skip NaN",
-            description="Whether other cells take over the weight of NaN, or the result is NaN.",
+            description="Whether to skip NaN, whose weight other cells take over.",
         ),
     ] = True
     na_thres: Annotated[
         float,
         Field(
             title="NaN threshold",
-            description="With 'skipna', the share of its weight that a cell may lack.",
+            description="With 'skipna', the largest allowed share of missing weight.",
             ge=0,
             le=1,
         ),
     ] = 1.0
     dims: Annotated[
         list[Dimension] | None,
-        Field(title="Dimensions", description="Those of the source grid.", max_length=16),
+        Field(title="Dimensions", description="Dimensions of the source grid.", max_length=16),
     ] = None
     target_dims: Annotated[
         list[Name] | None,
         Field(
             title="Target dimensions",
-            description="Names for those of the target grid.",
+            description="Dimensions of the target grid.",
             max_length=16,
         ),
     ] = None
@@ -77,7 +77,7 @@ REGRID = Process(
     id="regrid",
     version="1.0.0",
     title="Regrid",
-    description="Brings fields from one horizontal grid to another, by a file of weights.",
+    description="Regrids variables to another horizontal grid by precomputed weights.",
     keywords=("regrid", "remap", "xarray", "zarr"),
     inputs=RegridInputs,
     check=_check,

@@ -17,16 +17,14 @@ __all__ = ["SCATTER", "ScatterInputs"]
 class ScatterInputs(TransferInputs):
     """The keyword arguments of `scatter`, as JSON."""
 
-    dim: Annotated[
-        Name, Field(title="Dimension", description="The new dimension that elements are put into.")
+    dim: Annotated[Name, Field(title="Dimension", description="Name of the new dimension.")]
+    size: Annotated[
+        int, Field(title="Size", description="Length of the new dimension.", ge=0, le=2**48), WHOLE
     ]
-    size: Annotated[int, Field(title="Size", description="Its length.", ge=0, le=2**48), WHOLE]
-    name: Annotated[
-        Name, Field(title="Name", description="What the variable with the elements is called.")
-    ] = "scattered"
+    name: Annotated[Name, Field(title="Name", description="Name of the result.")] = "scattered"
     duplicates: Annotated[
         Literal["error", "last", "sum", "min", "max"],
-        Field(title="Duplicates", description="What is done where several go to one place."),
+        Field(title="Duplicates", description="Rule for several elements with one index."),
     ] = "error"
 
 
@@ -39,7 +37,7 @@ SCATTER = Process(
     id="scatter",
     version="1.0.0",
     title="Scatter",
-    description="Puts elements into a new dimension, at the places that an array of indices names.",
+    description="Puts elements into a new dimension by an array of indices.",
     keywords=("scatter", "index", "xarray", "zarr"),
     inputs=ScatterInputs,
     check=_check,
