@@ -9,6 +9,15 @@ which is installed beside them where it is not on the PATH, and runs pytest ther
 `lowest` means that of each requirement of pyproject.toml, and the newest of what these need in turn
 (uv's 'lowest-direct'). The table is printed at the end, and written to build/bounds/table.txt as it
 grows; the status is 1 where a part fails. With --lock, each step waits for that file's lock.
+
+Results of --quick on 29 November 2026, on two cores of an x86 machine without a GPU:
+
+    Python  versions  arrays  datasets  distribute  clients  service  programs
+    3.11    lowest       261      1129         139      134      999      1415
+    3.13    newest       261      1129         139      134      999      1414
+
+All passed, after corrections of tests; 9 arrays and 9 or 10 programs are skipped. Python 3.14 was
+not available there.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ ask for the matrix that acts on `a`, or on `g` where the name says flat.
 """
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ def cases() -> Iterator[Any]:
         for block in path.read_text().split("### ")[1:]:
             name, rest = block.split("\n", 1)
             program, rendered = rest.split("\n---\n", 1)
-            yield pytest.param(program, name, rendered.strip("\n"), id=name)
+            other = name == "not-python" and sys.version_info >= (3, 12)
+            marks = [pytest.mark.skip(reason="the tokenizer of Python 3.11 is quoted")] * other
+            yield pytest.param(program, name, rendered.strip("\n"), id=name, marks=marks)
 
 
 @pytest.mark.parametrize(("program", "name", "rendered"), list(cases()))

@@ -1,5 +1,6 @@
 """Texts that are too large, too deep or no text at all are refused, quickly and with a place."""
 
+import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -240,8 +241,10 @@ def test_formatted_strings_count_with_what_is_inside(prefix: str, quote: str) ->
     text = f"NAME = {prefix}{quote}{{}}{quote}\n" + BODY + "a = 1.0"
     lower(parse(text.replace("{}", "{%s}" % ("(" * 63 + "1" + ")" * 63))))
     deep = text.replace("{}", "{%s}" % ("(" * 64 + "1" + ")" * 64))
-    assert "line 1, column 8: The program is nested more than 64 levels" in message(
-        deep, LimitError
+    # Since Python 3.12 the tokens of formatted strings have places of their own.
+    assert re.match(
+        r"line 1, column (8|7\d): The program is nested more than 64 levels",
+        message(deep, LimitError),
     )
     long = text.replace("{}", "{" + "a+" * 50_000 + "a}")
     assert "The program has more than 100000 tokens." in message(long, LimitError)
