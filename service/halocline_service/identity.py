@@ -78,7 +78,7 @@ def read_identity(file: Path, trusted: Path | None = None) -> Identity:
         raise IdentityError(
             f"The certificate '{file}' cannot be used: {error}.",
             hint="It must hold a certificate and its key, in PEM. "
-            "Delete it and run 'halocline-server certificate', which makes one.",
+            "Delete it and run 'halocline-server certificate'.",
         ) from error
     return identity
 

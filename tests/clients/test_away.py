@@ -114,7 +114,7 @@ def test_something_else_answers(
     ):
         code, out, told = run(capsys, *words, "--url", serve(reply))
         assert (code, out) == (1, "")
-        assert told.splitlines()[1] == "hint: Is there a Halocline service at this address?"
+        assert told.splitlines()[1] == "hint: Check that a Halocline service is at this address."
 
 
 def test_an_upload_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,11 +142,12 @@ def test_a_problem_is_raised_as_its_class() -> None:
         (
             httpx2.Response(404, text="Not here\nmore"),
             "The service answered '404 Not Found': Not here. "
-            "Is there a Halocline service at this address?",
+            "Check that a Halocline service is at this address.",
         ),
         (
             httpx2.Response(404, html="<html>"),
-            "The service answered '404 Not Found'. Is there a Halocline service at this address?",
+            "The service answered '404 Not Found'. Check that a Halocline service is at this "
+            "address.",
         ),
         (httpx2.Response(404, json=["x"]), "The service answered with status 404."),
     ],
@@ -183,7 +184,7 @@ def test_a_server_that_is_not_halocline_is_told_so(response: httpx2.Response, wh
     assert type(caught.value) is ServiceError
     assert str(caught.value) == (
         f"The answer to 'GET /jobs' of 'http://service' {what}. "
-        "Is there a Halocline service at this address?"
+        "Check that a Halocline service is at this address."
     )
 
 

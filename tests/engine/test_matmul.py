@@ -295,6 +295,6 @@ def test_memory_is_refused_with_numbers() -> None:
     assert 0 < error.available < error.needed
     assert str(error) == (
         f"A product in tiles of 37 x 29 needs {error.needed} bytes of memory, but"
-        f" {error.available} are free for it. Use workers with more of it; the tiles are fixed,"
-        " so that results are."
+        f" {error.available} are free for it. Use workers with more memory; the size of tiles"
+        " is fixed for repeatable results."
     )

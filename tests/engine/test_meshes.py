@@ -322,7 +322,7 @@ def test_wrong_requests() -> None:
         "Argument 'location' must be one of 'face', 'node', 'edge', got 'centre'. Leave it out."
     )
     assert message(location="edge") == (
-        "The mesh does not say what its edges join. Values on edges need an MPAS mesh with"
+        "The mesh does not define the nodes of its edges. Values on edges need an MPAS mesh with"
         " 'cellsOnEdge' and 'verticesOnEdge'."
     )
     assert message("normal_curl", location="face") == (

@@ -242,8 +242,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dim": (
         {"dim": "zz"},
-        "Variable 'a' (lower) must have the dimension 'zz', got 't', 'z', 'x'. That is the one"
-        " along which the equations couple.",
+        "Variable 'a' (lower) must have the dimension 'zz', got 't', 'z', 'x'. It is the"
+        " dimension of the rows.",
     ),
     "beyond": (
         {"rhs": "e"},

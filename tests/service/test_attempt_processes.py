@@ -238,7 +238,7 @@ def test_an_attempt_plans_for_so_long_and_no_longer(idle: Running, processes: Ma
     with pytest.raises(CapacityError) as caught:
         attempt(idle, processes(planning=0.5), 1)
     assert str(caught.value) == (
-        "Planning the job took more than 0.5 seconds, which is what a job may take. Make the "
+        "Planning the job took more than 0.5 seconds, the limit of a job. Make the "
         "program smaller, or the blocks of the dataset larger."
     )
 

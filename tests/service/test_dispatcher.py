@@ -138,7 +138,7 @@ def test_metadata_is_checked_before_anything_is_opened(idle: Running, tmp_path: 
     array = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O"}
     (root / "bad.zarr" / "a" / ".zarray").write_text(json.dumps(array))
     resolver = Resolver(idle.store, Layout(idle.settings.data_dir), (root,))
-    with pytest.raises(DatasetError, match=r"has data type '\|O', which is not read"):
+    with pytest.raises(DatasetError, match=r"has data type '\|O', which is not supported"):
         run(idle, "bad.zarr", resolver=resolver)
     assert idle.engine.calls == []
 
@@ -307,9 +307,7 @@ def test_what_was_read_from_a_dataset_that_was_deleted_is_not_published(
     with pytest.raises(DatasetError) as caught:
         run(idle, "a.zarr", resolver=resolver, runner=runner)
     assert str(caught.value.message) == "Dataset 'a.zarr' was deleted while it was read."
-    assert caught.value.hint == (
-        "Submit the job again with a dataset that stays until it has ended."
-    )
+    assert caught.value.hint == ("Submit the job again with a dataset that exists until its end.")
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

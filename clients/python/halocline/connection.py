@@ -194,7 +194,7 @@ class Connection:
         asked = f"{response.request.method} {response.request.url.path}"
         return ServiceError(
             f"The answer to '{asked}' of '{self.settings.url}' {reason}.",
-            hint="Is there a Halocline service at this address?",
+            hint="Check that a Halocline service is at this address.",
             status=response.status_code,
         )
 
@@ -227,7 +227,7 @@ def _error(response: httpx2.Response) -> HaloclineError:
     except ValueError:
         document = {"detail": _plain(response)}
         if response.status_code not in _RETRIED:
-            document["hint"] = "Is there a Halocline service at this address?"
+            document["hint"] = "Check that a Halocline service is at this address."
     problem = cast("dict[str, object]", document) if isinstance(document, dict) else {}
     return from_problem(problem, response.status_code)
 

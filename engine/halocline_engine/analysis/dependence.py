@@ -154,7 +154,7 @@ def _loops(block: Block) -> None:
                 raise _fault(
                     f"'{read.name}' is written in a 'while' that reads it at the offset "
                     f"{_shown(read)}.",
-                    "Read a copy at the offset, that is assigned before the 'while'.",
+                    "Read a copy that is assigned before the 'while'.",
                     "while-offset",
                     loop.location,
                 )

@@ -48,7 +48,7 @@ def device_number() -> int:
     if device_count() == 0:
         cupy()
         raise DeviceError(
-            "There is no CUDA device here that can be used.",
+            "No usable CUDA device was found.",
             hint="Check the driver with nvidia-smi, or use target='cpu'.",
         )
     return cupy().cuda.runtime.getDevice()

@@ -108,7 +108,7 @@ def _check_v3(at: _At, document: _Json) -> None:
     if document.get("zarr_format") != 3:
         raise at.refuse("must be of Zarr format 3")
     if document.get("storage_transformers"):
-        raise at.refuse("asks for storage transformers, which are not read")
+        raise at.refuse("has storage transformers, which are not supported")
     match document.get("node_type"):
         case "group":
             consolidated = document.get("consolidated_metadata")
@@ -142,7 +142,7 @@ def _itemsize_v3(at: _At, dtype: object) -> int:
     if _is_one_of(_members(dtype).get("name"), _NAMED_V3):
         length = _members(_members(dtype).get("configuration")).get("length_bytes")
         return length if isinstance(length, int) and 0 < length < 2**20 else 8
-    what = f"has data type '{_short(cast('Any', dtype))}', which is not read"
+    what = f"has data type '{_short(cast('Any', dtype))}', which is not supported"
     raise at.refuse(what, _DTYPE_HINT)
 
 
@@ -153,7 +153,7 @@ def _check_codecs_v3(at: _At, codecs: object) -> None:
         fields = cast("_Json", codec) if isinstance(codec, dict) else {"name": codec}
         name = fields.get("name")
         if not _is_one_of(name, _CODECS_V3):
-            raise at.refuse(f"uses codec '{_short(name)}', which is not read", _CODEC_HINT)
+            raise at.refuse(f"uses codec '{_short(name)}', which is not supported", _CODEC_HINT)
         if name == "sharding_indexed":
             inner = _members(fields.get("configuration"))
             _check_codecs_v3(at, inner.get("codecs"))
@@ -177,7 +177,7 @@ def _check_array_v2(at: _At, document: _Json) -> None:
         *([] if compressor is None else [_id_of(compressor)]),
     ]:
         if not _is_one_of(name, _CODECS_V2):
-            raise at.refuse(f"uses codec '{_short(name)}', which is not read", _CODEC_HINT)
+            raise at.refuse(f"uses codec '{_short(name)}', which is not supported", _CODEC_HINT)
 
 
 def _id_of(codec: object) -> object:
@@ -187,7 +187,7 @@ def _id_of(codec: object) -> object:
 
 def _itemsize_v2(at: _At, dtype: object) -> int:
     if not isinstance(dtype, str) or not _DTYPES_V2.fullmatch(dtype):
-        raise at.refuse(f"has data type '{_short(dtype)}', which is not read", _DTYPE_HINT)
+        raise at.refuse(f"has data type '{_short(dtype)}', which is not supported", _DTYPE_HINT)
     length = re.search(r"[0-9]+", dtype)
     return int(length.group()) * (4 if "U" in dtype else 1) if length else 8
 

@@ -49,7 +49,7 @@ def no_upload(upload_id: str) -> DatasetRefused:
     """Make the error of an upload that is not there."""
     return DatasetRefused(
         f"There is no upload '{upload_id}'.",
-        hint="GET /uploads lists yours; one that was sent for jobs goes with the last of them.",
+        hint="GET /uploads lists yours; uploads for jobs are deleted with the last job.",
         reason=MISSING,
         missing=f"upload:{upload_id}",
     )

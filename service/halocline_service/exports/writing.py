@@ -49,7 +49,7 @@ def _check_size(size: int, folder: Path, most: int, headroom: int) -> None:
     free = shutil.disk_usage(folder).free
     if free - size < headroom:
         raise OutputError(
-            f"The file would have about {size} bytes, for which the disk has no room.",
+            f"The file would have about {size} bytes, but the disk is full.",
             hint="Read the Zarr store: 'xarray.open_zarr' opens it lazily.",
         )
 

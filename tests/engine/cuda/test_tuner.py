@@ -331,6 +331,6 @@ def test_off_measures_nothing(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError) as caught:
         Bench(tmp_path, "off").tune()
     assert str(caught.value) == (
-        "The stencil was made with tune='off', so nothing would use what is measured."
+        "The stencil was made with tune='off', so measurements would have no effect."
         " Leave 'tune' out, or use tune='cached'."
     )

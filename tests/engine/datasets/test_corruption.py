@@ -96,5 +96,5 @@ def test_a_variable_of_a_file_that_cannot_be_decoded_is_named(tmp_path: Path) ->
     text = str(caught.value)
     assert text.startswith(f"Variable 'u' of '{path}' cannot be decoded: OSError: ")
     assert text.endswith(
-        ". The file is damaged: copy it anew, or open what is whole and pass the dataset."
+        ". The file is damaged: copy it again, or pass a dataset of its intact parts."
     )

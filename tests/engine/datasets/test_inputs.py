@@ -154,8 +154,7 @@ def wrong(folder: Path) -> dict[str, tuple[Any, str]]:
         "narrow": (
             ["b.nc", "narrow.nc"],
             "'b.nc' and 'narrow.nc' differ along the dimensions 'time', 'x', but files are joined"
-            " along one. Leave out what does not belong there, or open it with"
-            " xarray.open_mfdataset.",
+            " along one. Remove unrelated files, or open them with xarray.open_mfdataset.",
         ),
         "celsius": (
             ["b.nc", "celsius.nc"],
@@ -266,9 +265,9 @@ def test_file_addresses(folder: Path) -> None:
 
 
 REFUSED = {
-    "{}/a.nc": "Dataset '{}/a.nc' is a NetCDF-3 file, of which no parts can be read over HTTP."
+    "{}/a.nc": "Dataset '{}/a.nc' is a NetCDF-3 file, which cannot be read in parts over HTTP."
     " Download it, and name the file.",
-    "{}/text.nc": "Dataset '{}/text.nc' is no NetCDF file, of which no parts can be read over HTTP."
+    "{}/text.nc": "Dataset '{}/text.nc' is no NetCDF file, which cannot be read in parts over HTTP."
     " Download it, and name the file.",
     "{}/none.nc": "There is no dataset at '{}/none.nc'. A Zarr store has 'zarr.json' or '.zgroup'"
     " below its address.",

@@ -124,5 +124,5 @@ def test_what_is_no_netcdf_is_said(tmp_path: Path) -> None:
         open_source(path)
     assert str(caught.value) == (
         f"Dataset '{path}' is no NetCDF file: expected the signature of HDF5 or 'CDF', got b'%PDF'."
-        " If xarray can open it, pass the dataset; else it is not what its name says."
+        " Its format does not match its name. If xarray can open it, pass the dataset."
     )

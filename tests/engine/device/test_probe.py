@@ -41,8 +41,7 @@ def test_without_a_driver_there_are_no_devices(
     with pytest.raises(DeviceError) as caught:
         device_facts()
     assert str(caught.value) == (
-        "There is no CUDA device here that can be used."
-        " Check the driver with nvidia-smi, or use target='cpu'."
+        "No usable CUDA device was found. Check the driver with nvidia-smi, or use target='cpu'."
     )
 
 

@@ -227,7 +227,7 @@ def test_a_worker_that_goes_while_it_is_asked_is_left_out() -> None:
     with pytest.raises(ClusterError) as caught:
         made._ask(int)
     assert str(caught.value) == (
-        "The workers of the cluster went while they were asked what they have. Run the job again."
+        "The workers of the cluster were lost while they were queried. Run the job again."
     )
 
 

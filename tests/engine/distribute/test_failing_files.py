@@ -97,7 +97,7 @@ def test_what_xarray_opened(call: str, store: Path, two_workers: Any) -> None:
     assert kind is he.DatasetError
     assert message == (
         "Variable 'inp' of the dataset cannot be read: RuntimeError: Zstd decompression error:"
-        " invalid input data. Correct what it is read or computed from."
+        " invalid input data. Correct its source or its computation."
     )
     kind, message = said(CALLS[call], lazy, cluster=two_workers)
     assert kind is he.DatasetError
@@ -115,8 +115,8 @@ def test_what_dask_computes(two_workers: Any) -> None:
     data = xr.Dataset({"inp": (("y", "x"), values)})
     expected = (
         he.DatasetError,
-        "Variable 'inp' of the dataset cannot be read: RuntimeError: no such thing. Correct what it"
-        " is read or computed from.",
+        "Variable 'inp' of the dataset cannot be read: RuntimeError: no such thing. Correct its"
+        " source or its computation.",
     )
     assert said(CALLS["run"], data) == expected
     assert said(CALLS["run"], data, cluster=two_workers) == expected

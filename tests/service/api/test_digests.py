@@ -244,8 +244,8 @@ def test_the_way_out_at_the_limit_works(idle: Running) -> None:
     assert (answer.status_code, answer.json()["code"]) == (429, "queue-full")
     assert answer.json()["detail"] == f"You have {limit} uploads, and no more are allowed."
     assert answer.json()["hint"] == (
-        "Delete some: GET /uploads lists yours, DELETE /uploads/{id} deletes one. What was sent for"
-        " jobs goes with the last of them."
+        "Delete some: GET /uploads lists yours, DELETE /uploads/{id} deletes one. Uploads for jobs"
+        " are deleted with the last job."
     )
     first = idle.client.get("/uploads").json()["uploads"][0]["id"]
     assert idle.client.delete(f"/uploads/{first}").status_code == 204

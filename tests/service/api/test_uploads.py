@@ -129,7 +129,7 @@ def test_an_upload_that_is_refused_can_be_mended(idle: Running) -> None:
     refused = idle.client.post(f"/uploads/{upload}/complete")
     assert (refused.status_code, refused.json()["code"]) == (400, "dataset")
     assert refused.json()["detail"] == (
-        "Zarr metadata 'a/zarr.json' has data type 'object', which is not read."
+        "Zarr metadata 'a/zarr.json' has data type 'object', which is not supported."
     )
     assert idle.client.get(f"/uploads/{upload}").json()["status"] == "open"
     put(idle, f"{url}/a/zarr.json", ARRAY)

@@ -173,7 +173,7 @@ def check_loops(loops: Scratch | None, arrays: Mapping[str, Array], memory: Memo
         place = loops.loops[number - 1]
         raise LimitError(
             f"A 'while' was not over after {LIMITS.turns} turns at a point.",
-            hint="Count the turns in its condition, so that it ends.",
+            hint="Limit the number of iterations in its condition.",
             rule="loops",
             line=place.line,
             column=place.column,

@@ -52,7 +52,7 @@ def read_whole(path: str, name: str, region: tuple[slice, ...], read: _Read) -> 
     except Exception as error:
         raise DatasetError(
             f"Variable '{name}' of '{path}' cannot be decoded: {_said(error)}.",
-            hint="The file is damaged: copy it anew, or open what is whole and pass the dataset.",
+            hint="The file is damaged: copy it again, or pass a dataset of its intact parts.",
         ) from error
 
 
@@ -60,7 +60,7 @@ def unreadable(what: str, error: Exception) -> DatasetError:
     """Return the error for variables that cannot be read, `what` in quotes."""
     return DatasetError(
         f"Variable {what} cannot be read: {_said(error)}.",
-        hint="Correct what it is read or computed from.",
+        hint="Correct its source or its computation.",
     )
 
 

@@ -99,7 +99,7 @@ class Mesh:
         """Return the edges; raises `DatasetError` where the mesh does not say them."""
         if self.edges is None:
             raise DatasetError(
-                "The mesh does not say what its edges join.",
+                "The mesh does not define the nodes of its edges.",
                 hint="Values on edges need an MPAS mesh with 'cellsOnEdge' and 'verticesOnEdge'.",
             )
         return self.edges

@@ -121,7 +121,7 @@ def _stamp_of_file(address: str) -> str:
     if begin[:4] != _HDF5:
         what = "a NetCDF-3 file" if begin[:3] == b"CDF" else "no NetCDF file"
         raise DatasetError(
-            f"Dataset '{address}' is {what}, of which no parts can be read over HTTP.",
+            f"Dataset '{address}' is {what}, which cannot be read in parts over HTTP.",
             hint="Download it, and name the file.",
         )
     return _digest(f"{known}".encode(), begin)

@@ -55,7 +55,7 @@ def open_netcdf(path: Path) -> xr.Dataset:
         raise DatasetError(
             f"Dataset '{path}' is no NetCDF file: expected the signature of HDF5 or 'CDF', got"
             f" {begin!r}.",
-            hint="If xarray can open it, pass the dataset; else it is not what its name says.",
+            hint="Its format does not match its name. If xarray can open it, pass the dataset.",
         )
     return _opened(_Classic(path))
 

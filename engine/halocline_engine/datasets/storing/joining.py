@@ -157,7 +157,7 @@ def _differing(named: Sequence[tuple[str, xr.Dataset]], refuse: _Refuse) -> str:
         raise refuse(
             f"'{place}' and '{other}' differ along the dimensions {both}, but files are joined"
             " along one.",
-            hint="Leave out what does not belong there, or open it with xarray.open_mfdataset.",
+            hint="Remove unrelated files, or open them with xarray.open_mfdataset.",
         )
     return dims[0]
 

@@ -104,7 +104,7 @@ class Batch:
             if state > 0:
                 raise DeviceError(
                     f"The driver refused a copy of {rows.rows * rows.width} bytes, error {state}.",
-                    hint="An error of what was queued before may be the cause.",
+                    hint="An earlier asynchronous operation may be the cause.",
                 )
         return sum(rows.rows * rows.width for rows in self.copies) - sum(
             self.copies[at].rows * self.copies[at].width for at in self.missing

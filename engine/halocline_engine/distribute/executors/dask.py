@@ -249,7 +249,7 @@ class ClusterPool:
             waiting = {future: address for future, address in waiting.items() if address in there}
         if not answers:
             raise ClusterError(
-                "The workers of the cluster went while they were asked what they have.",
+                "The workers of the cluster were lost while they were queried.",
                 hint="Run the job again.",
             )
         return answers

@@ -266,7 +266,7 @@ def panels_within(
         raise CapacityError(
             f"A product in tiles of {cut.rows.points} x {cut.columns.points} needs"
             f" {_streamed(1, 1, tile, total)} bytes of {where}, but {memory} are free for it.",
-            hint="Use workers with more of it; the tiles are fixed, so that results are.",
+            hint="Use workers with more memory; the size of tiles is fixed for repeatable results.",
             needed=_streamed(1, 1, tile, total),
             available=memory,
         )

@@ -448,7 +448,7 @@ def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Ban
             raise FieldError(
                 f"Variable '{variable}' ({name}) must have the dimension '{dim}', got"
                 f" {_names(dims)}.",
-                hint="That is the one along which the equations couple.",
+                hint="It is the dimension of the rows.",
             )
         beyond = [d for d in dims if d not in rhs.dims]
         if beyond:

@@ -306,6 +306,5 @@ def _check(plan: IndexPlan, source: NDArray[Any], target: NDArray[Any]) -> None:
     check_combinable(plan.duplicates, source.dtype)
     if source.dtype != target.dtype:
         raise ArgumentError(
-            f"Elements are moved as they are: '{source.dtype}' values do not become"
-            f" '{target.dtype}'."
+            f"Elements are not converted: '{source.dtype}' values do not become '{target.dtype}'."
         )

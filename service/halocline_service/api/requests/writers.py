@@ -106,7 +106,7 @@ def _busy() -> ProblemError:
     return ProblemError(
         "unavailable",
         "Too many requests are being worked on.",
-        hint="Send the request again later; nothing of it has happened.",
+        hint="Send the request again later; it had no effect.",
         headers={"Retry-After": "2"},
     )
 

@@ -60,7 +60,7 @@ class FileProcesses:
         # Other requests may wait for the same file after this one is cancelled.
         _raise_for(await asyncio.shield(task), "make", _LARGE)
         if not path.exists():
-            raise ProblemError("gone", "The result was removed while a file was made of it.")
+            raise ProblemError("gone", "The result was removed while its file was written.")
 
     async def check(self, owner: str, path: Path, upload_id: str) -> None:
         """Check the NetCDF file of an upload. Raises `ProblemError` if it is invalid."""

@@ -43,8 +43,8 @@ router = APIRouter(tags=["Uploads"])
 
 _TURN_SECONDS = 20.0
 _ROOM = (
-    "Delete some: GET /uploads lists yours, DELETE /uploads/{id} deletes one. What was sent for "
-    "jobs goes with the last of them."
+    "Delete some: GET /uploads lists yours, DELETE /uploads/{id} deletes one. Uploads for jobs "
+    "are deleted with the last job."
 )
 
 

@@ -205,7 +205,7 @@ def check_still_there(job: Job, resolver: Resolves) -> None:
         except DatasetRefused as error:
             raise DatasetError(
                 f"Dataset '{reference}' was deleted while it was read.",
-                hint="Submit the job again with a dataset that stays until it has ended.",
+                hint="Submit the job again with a dataset that exists until its end.",
             ) from error
 
 

@@ -231,7 +231,7 @@ class _Over(Exception):
 
 def _too_long(seconds: float) -> CapacityError:
     return CapacityError(
-        f"Planning the job took more than {seconds:g} seconds, which is what a job may take.",
+        f"Planning the job took more than {seconds:g} seconds, the limit of a job.",
         hint="Make the program smaller, or the blocks of the dataset larger.",
     )
 

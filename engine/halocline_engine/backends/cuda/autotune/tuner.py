@@ -145,7 +145,7 @@ class Tuner:
         """Find out now what is best, whatever is known; None where nothing can be found."""
         if self.mode == "off":
             raise ArgumentError(
-                "The stencil was made with tune='off', so nothing would use what is measured.",
+                "The stencil was made with tune='off', so measurements would have no effect.",
                 hint="Leave 'tune' out, or use tune='cached'.",
             )
         if not attempt.variant.disjoint:
