@@ -71,7 +71,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_sidebars = {f"docs/{page}": [] for page in ("install", "tutorial", "troubleshooting")}
 html_theme_options = {
-    "logo": {"text": "Halocline"},
+    "logo": {"text": f"{project} {release}"},
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,3 +57,8 @@ def test_copied_code_has_no_prompts_and_no_output(configuration: dict[str, Any])
     assert configuration["copybutton_prompt_text"] == r"\$ "
     assert ":not(.highlight-text)" in configuration["copybutton_selector"]
     assert "'" not in configuration["copybutton_selector"]  # it becomes a string of JavaScript
+
+
+def test_the_header_has_the_version(configuration: dict[str, Any]) -> None:
+    text = configuration["html_theme_options"]["logo"]["text"]
+    assert text == f"Halocline {version('halocline')}"
