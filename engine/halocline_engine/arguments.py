@@ -435,7 +435,7 @@ def _at_home(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError as error:
         raise ArgumentError(
-            f"The path '{path}' begins at a home directory that is not known.",
+            f"The path '{path}' begins with an unknown home directory.",
             hint="Write the whole path, or './~...' for a name that begins so.",
         ) from error
 

@@ -148,7 +148,7 @@ def test_no_home_and_no_path(store: Path) -> None:
     with pytest.raises(he.ArgumentError) as caught:
         he.run(DOUBLED, store, target="reference", output="~nobody-of-that-name/out.zarr")
     assert str(caught.value) == (
-        "The path '~nobody-of-that-name/out.zarr' begins at a home directory that is not known."
+        "The path '~nobody-of-that-name/out.zarr' begins with an unknown home directory."
         " Write the whole path, or './~...' for a name that begins so."
     )
     with pytest.raises(he.ArgumentError) as caught:

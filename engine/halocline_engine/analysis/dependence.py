@@ -138,8 +138,8 @@ def _horizontal(block: Block, own: set[str]) -> None:
             raise _fault(
                 f"'{read.name}' is written and read at the offset {_shown(read)} in the "
                 "same block.",
-                "Only a temporary that is first assigned in the block may be; assign to a new "
-                "name there.",
+                "Assign to a new name: a block reads at offsets only temporaries that it assigns "
+                "first.",
                 "block-offset",
                 location,
             )

@@ -73,5 +73,5 @@ def check_size(schedule: Schedule, largest: int) -> None:
             f" ({size.branches}), loops ({size.loops}) and fields in loops ({size.fields}) count 1,"
             f" {_BRANCH}, {_LOOP} and {_FIELD} each, {size.total} together, but at most {largest}"
             " are allowed.",
-            hint="Split it into several programs that hand fields on.",
+            hint="Split it into several programs that exchange fields.",
         )

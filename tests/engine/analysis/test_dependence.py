@@ -18,7 +18,7 @@ PARALLEL = "with computation(PARALLEL), interval(...):\n"
 FORWARD = "with computation(FORWARD), interval(...):\n"
 
 BLOCK_HINT = (
-    "Only a temporary that is first assigned in the block may be; assign to a new name there."
+    "Assign to a new name: a block reads at offsets only temporaries that it assigns first."
 )
 SELF_HINT = "Assign to another name, so that every point reads old values."
 FIELD_HINT = "Use computation(FORWARD) or computation(BACKWARD), or write another field."

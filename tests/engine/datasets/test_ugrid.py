@@ -264,7 +264,7 @@ def test_numbers_that_are_no_node() -> None:
     table[2, 1] = -1
     assert refusal(fan(table)) == (
         "Face 2 of the mesh has the node -1 in 'fn', counted from 0, and others behind it. If -1"
-        " marks no node, let it stand behind the nodes of its face."
+        " is a fill value, put it after the nodes of its face."
     )
     assert refusal(fan([*LAST[:5], [3, 4, 3]])) == (
         "Face 5 of the mesh has 2 different nodes in 'fn', expected at least 3. Leave faces"

@@ -133,7 +133,7 @@ def test_what_cannot_be_done_leaves_nothing(
     with pytest.raises(ArgumentError) as caught:
         he.regrid(dataset, weights, target_dims=("y", "x"), chunks={"cell": 2})
     assert str(caught.value) == (
-        "Argument 'chunks' must name dimensions that stay as they are, got 'cell'. There are"
+        "Argument 'chunks' must name unchanged dimensions, got 'cell'. There are"
         " 'time', 'member', 'level'."
     )
     assert list(tmp_path.iterdir()) == []

@@ -119,5 +119,5 @@ def test_one_that_is_written_may_not_be_read_beside_the_point_in_the_same_block(
         front(HEAD + text)
     assert str(caught.value) == (
         "line 8, column 9: 'p' is written and read at the offset (1, 0) in the same block.\n"
-        "Only a temporary that is first assigned in the block may be; assign to a new name there."
+        "Assign to a new name: a block reads at offsets only temporaries that it assigns first."
     )

@@ -68,7 +68,7 @@ def test_what_is_refused(text: str, parts: tuple[int, ...], total: int, target: 
     assert str(caught.value) == (
         "The program is too large to compile: its terms ({}), branches ({}), loops ({}) and fields"
         " in loops ({}) count 1, 40, 100 and 10 each, {} together, but at most 8000 are allowed."
-        " Split it into several programs that hand fields on.".format(*parts, total)
+        " Split it into several programs that exchange fields.".format(*parts, total)
     )
 
 

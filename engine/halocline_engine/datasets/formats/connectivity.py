@@ -158,7 +158,7 @@ def _refuse_no_node(
         raise DatasetError(
             f"Face {face} of the mesh has the node {number} in '{array.name}', {base}, and others"
             " behind it.",
-            hint=f"If {number} marks no node, let it stand behind the nodes of its face.",
+            hint=f"If {number} is a fill value, put it after the nodes of its face.",
         )
     raise DatasetError(
         f"Face {face} of the mesh has the node {number} in '{array.name}', {base}, but there are"

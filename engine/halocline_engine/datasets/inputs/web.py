@@ -1,4 +1,4 @@
-"""Zarr stores and NetCDF-4 files at addresses, of which the parts are read that are asked for."""
+"""Zarr stores and NetCDF-4 files at addresses, read in parts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _unreadable(address: str, error: Exception) -> DatasetError:
     if isinstance(cause, aiohttp.ClientConnectionError):
         return DatasetError(
             f"The host of dataset '{address}' does not answer: {str(cause).rstrip('. ')}.",
-            hint="Look whether the address is right, and whether this machine reaches it.",
+            hint="Check the address, and the connection of this machine.",
         )
     if isinstance(error, FileNotFoundError):
         return DatasetError(

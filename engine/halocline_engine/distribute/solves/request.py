@@ -186,9 +186,9 @@ def check_tree(request: TreeRequest, opened: Opened) -> CheckedTree:
     sizes = {dim: int(opened.dataset.sizes[dim]) for dim in found[-1].dims}
     if ragged.rows in sizes:
         raise FieldError(
-            f"Variable '{found[-1].name}' has the dimension '{ragged.rows}', which is that of the"
-            f" cells, beside '{ragged.samples}', that of their nodes.",
-            hint="Nodes of all cells lie one behind the other.",
+            f"Variable '{found[-1].name}' must have the dimension '{ragged.samples}' of the nodes"
+            f" without '{ragged.rows}' of the cells, got both.",
+            hint="Store the nodes of all cells along one dimension.",
         )
     dtype = opened.dataset[found[-1].name].dtype.name
     return CheckedTree(request, opened, (found[0], found[1], found[2]), ragged, sizes, dtype)

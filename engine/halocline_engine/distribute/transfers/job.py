@@ -293,7 +293,7 @@ def _check_chunks(request: Request) -> None:
         if name not in batch:
             known = ", ".join(repr(dim) for dim in batch)
             raise ArgumentError(
-                f"Argument 'chunks' must name dimensions that stay as they are, got '{name}'.",
+                f"Argument 'chunks' must name unchanged dimensions, got '{name}'.",
                 hint=f"There are {known}." if known else "There is none.",
             )
 
