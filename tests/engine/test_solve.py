@@ -339,6 +339,11 @@ BAD_TREES: dict[str, tuple[dict[str, Any], str]] = {
         "Variable 'upper' must hold whole numbers along 'node' only, as the parents of all nodes,"
         " got float64 along 'node'.",
     ),
+    "cells": (
+        {"rhs": "both"},
+        "Variable 'both' must have the dimension 'node' of the nodes without 'cell' of the cells,"
+        " got both. Store the nodes of all cells along one dimension.",
+    ),
     "chunks": (
         {"chunks": {"node": 5}},
         "Argument 'chunks' must give a number of cells, by 'cell', got 'node'. The nodes along"
@@ -355,7 +360,8 @@ def test_messages_of_trees(case: str) -> None:
     short = ones.assign_attrs(sample_dimension="node")
     negative: Any = dataset["size"].copy()
     negative.values[1] = -3
-    dataset = dataset.assign(other=ones.drop_attrs(), short=short, negative=negative)
+    both = dataset["rhs"] * ones.astype(float)
+    dataset = dataset.assign(other=ones.drop_attrs(), short=short, negative=negative, both=both)
     with pytest.raises(he.RequestError) as caught:
         trees(dataset, **options)
     assert str(caught.value) == message
