@@ -143,7 +143,10 @@ _NO_FOLDER = (
     " .zmetadata."
 )
 _OPERATOR = "'Gradient' is neither a function nor an operator."
-_RULES = "'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none', or an object"
+_RULES = (
+    "'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none', or an"
+    " object"
+)
 _PACKED = (
     "Its values are packed by 'scale_factor' and '_FillValue': decode them with"
     " xr.decode_cf(dataset), or open the dataset with mask_and_scale=True."
@@ -159,6 +162,8 @@ def packed() -> xr.Dataset:
     values = (("z", "y", "x"), np.full((3, 4, 6), -32768, "int16"))
     attributes = {"scale_factor": 0.5, "_FillValue": np.int16(-32768)}
     return dataset.assign(t=(*values, attributes))
+
+
 _NOWHERE = "is not on this machine, and the service has no dataset of this name."
 _KINDS = " Or name a file, a Zarr store, 'upload:ID' or 'job:ID'."
 
@@ -342,6 +347,7 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
         command("submit", "smooth.py", "sea.nc", "--padding=extend"),
         "error: There is no option '--padding'.",
         "Boundaries are given by dimension: --boundary x=edge.",
+    ),
     "client: missing file": (
         by("client", dataset="nothing.nc"),
         f"Dataset 'nothing.nc' {_NOWHERE}",
@@ -413,8 +419,7 @@ TABLE: Mapping[str, tuple[Callable[[Place], Answer], str, str]] = {
     ),
     "command: cyclic boundary": (
         command("submit", "smooth.py", "sea.nc", "--scalar", "weight=1", "--boundary", "x=cyclic"),
-        "error: Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none',"
-        " or an object, got 'cyclic'.",
+        f"error: Input 'boundary.x' must be {_RULES}, got 'cyclic'.",
         "Write --boundary x=periodic.",
     ),
     "rest: object store": (

@@ -180,7 +180,8 @@ def _sentence(
         within = _subject(first.place[:-1], what.lower())
         subject = f"The name {shown(first.place[-1])} in {within}"
         hint = _of_others(first.place[:-1], given) or _description(schema, first.place)
-        allowed = _schemas_at(schema, first.place)
+        return Told(first.place, f"{subject} must {expected}.", hint)
+    allowed = _schemas_at(schema, first.place)
     right = correction([one.error for one in here], first.place, allowed, what=what)
     return Told(
         first.place,

@@ -106,20 +106,20 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"boundary": {"x": "cyclic"}},
-        "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none', or an"
-        " object, got 'cyclic'.",
+        "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric',"
+        " 'extrapolate' or 'none', or an object, got 'cyclic'.",
         'Write "boundary": {"x": "periodic"}.',
     ),
     (
         {"boundary": {"x": {"low": "Nearest"}}},
-        "Input 'boundary.x.low' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none', or"
-        " an object, got 'Nearest'.",
+        "Input 'boundary.x.low' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric',"
+        " 'extrapolate' or 'none', or an object, got 'Nearest'.",
         'Write "boundary": {"x": {"low": "edge"}}.',
     ),
     (
         {"boundary": {"x": "fill"}},
-        "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric', 'extrapolate' or 'none', or an"
-        " object, got 'fill'.",
+        "Input 'boundary.x' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric',"
+        " 'extrapolate' or 'none', or an object, got 'fill'.",
         'Write "boundary": {"x": {"constant": 0.0}}.',
     ),
     (

@@ -87,8 +87,8 @@ class Stencils(Submitting):
             'check_every': 100}`` checks every 100 steps, and ends the job when a step changes the
             output `v` by at most 1e-6 everywhere; 'norm' is the square root of the sum of squares.
         snapshot_every : int, optional
-            Steps between two snapshots of the results, along a first dimension 'step', or 'time' with a clock. The last
-            step is always a snapshot.
+            Steps between two snapshots of the results, along a first dimension 'step', or 'time'
+            with a clock. The last step is always a snapshot.
         time : mapping, optional
             Clock of the steps, such as ``{'start': '2015-01-01', 'step': '15min', 'interpolate':
             'linear'}``. Variables that vary with time are interpolated to the steps.

@@ -146,8 +146,8 @@ def bind_diagnosis(
     taken |= {str(name) for name in dataset.data_vars}
     if labels.clock is None and labels.dim in taken:
         raise ArgumentError(
-            f"Results of 'diagnostics' have a dimension '{labels.dim}', but the dataset, or the result,"
-            " has something of that name.",
+            f"Results of 'diagnostics' have a dimension '{labels.dim}', but the dataset, or the"
+            " result, has something of that name.",
             hint=f"Rename it, as dataset.rename({labels.dim}='number').",
         )
     names = dict.fromkeys(name for one in bound for name in one.variables)
