@@ -38,18 +38,19 @@ def gyre(
     with computation(PARALLEL), interval(...):
         east = 0.5 * (h[-1, 0, 0] + h) * u
         north = 0.5 * (h[0, -1, 0] + h) * v
-        h_new = h - dt / dx * (east[1, 0, 0] - east + north[0, 1, 0] - north)
+        height = h - dt / dx * (east[1, 0, 0] - east + north[0, 1, 0] - north)
         v_at_u = 0.25 * (v[-1, 0, 0] + v[-1, 1, 0] + v + v[0, 1, 0])
         f_at_v = 0.5 * (f[0, -1, 0] + f)
         curve_u = u[-1, 0, 0] + u[1, 0, 0] + u[0, -1, 0] + u[0, 1, 0] - 4.0 * u
         curve_v = v[-1, 0, 0] + v[1, 0, 0] + v[0, -1, 0] + v[0, 1, 0] - 4.0 * v
-        slope_x = g * (h_new - h_new[-1, 0, 0]) / dx
-        slope_y = g * (h_new - h_new[0, -1, 0]) / dx
+        slope_x = g * (height - height[-1, 0, 0]) / dx
+        slope_y = g * (height - height[0, -1, 0]) / dx
         push = f * v_at_u - slope_x + taux / (rho * depth) - drag * u + viscosity * curve_u / dx**2
-        u_new = open_u * (u + dt * push)
-        u_at_v = 0.25 * (u_new[0, -1, 0] + u_new[1, -1, 0] + u_new + u_new[1, 0, 0])
+        speed = open_u * (u + dt * push)
+        u_at_v = 0.25 * (speed[0, -1, 0] + speed[1, -1, 0] + speed + speed[1, 0, 0])
         pull = -f_at_v * u_at_v - slope_y - drag * v + viscosity * curve_v / dx**2
         v_new = open_v * (v + dt * pull)
+        h_new, u_new = height, speed
 """
 
 

@@ -134,7 +134,8 @@ def run(
         Sums, means, extremes and histograms of fields after each step, as `reduce` takes them:
         ``{'heat': {'sum': 't * area', 'every': 10}}``. They become variables of the result along a
         dimension 'step', or 'time' if there is a clock; 'every' is the number of steps between
-        two of them. The last step is measured too. A variable that an output feeds has the values of the output.
+        two of them. The last step is measured too. A variable that an output feeds has the
+        values of the output.
     %(execution)s
     workspace : path, optional
         Folder of checkpoints. The same job with the same workspace continues from the newest one.

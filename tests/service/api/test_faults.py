@@ -112,8 +112,8 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"boundary": {"x": {"low": "Nearest"}}},
-        "Input 'boundary.x.low' must be 'periodic', 'edge', 'reflect', 'symmetric', 'antisymmetric',"
-        " 'extrapolate' or 'none', or an object, got 'Nearest'.",
+        "Input 'boundary.x.low' must be 'periodic', 'edge', 'reflect', 'symmetric',"
+        " 'antisymmetric', 'extrapolate' or 'none', or an object, got 'Nearest'.",
         'Write "boundary": {"x": {"low": "edge"}}.',
     ),
     (

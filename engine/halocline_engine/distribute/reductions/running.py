@@ -14,7 +14,7 @@ from halocline_engine.datasets.diagnostics import Diagnostic
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Match, Role
 from halocline_engine.datasets.names import check_results
 from halocline_engine.distribute.grid.partition import Block, Span
-from halocline_engine.distribute.jobs.blocking import chunks_within
+from halocline_engine.distribute.jobs.blocking import chunks_within, region_of
 from halocline_engine.distribute.jobs.snapshots import Labels, place_of_step
 from halocline_engine.distribute.reductions.bound import HELD, Reduction, bind, labels_of
 from halocline_engine.distribute.reductions.results import (
@@ -111,13 +111,20 @@ class Diagnosis:
         more = {name: one for name, one in self.coordinates.items() if name not in frame.coords}
         return self.labels.labelled(cast("Any", frame).assign_coords(more), self.steps, self.every)
 
-    def spans_of(self, block: Block) -> dict[str, Span]:
-        """Return the cells of a block by dimension."""
+    def region_of(self, name: str, block: Block) -> tuple[slice, ...]:
+        """Return the cells of a block along the dimensions of a variable."""
+        return region_of(self.own[name], self.spans_of(block, self.own[name]))
+
+    def spans_of(self, block: Block, dims: Sequence[str]) -> dict[str, Span]:
+        """Return the cells of a block by dimension, for variables with these dimensions.
+
+        An axis with several dimensions, of centres and faces, has the one among `dims`.
+        """
         spans = dict(zip(self.grid.extra, block.extra, strict=True))
-        axes = zip(self.grid.dims, block.box, strict=True)
-        spans |= {dim: span for dim, span in axes if dim is not None}
-        positions = self.grid.positions
-        return spans | {dim: block.box[axis].meet(Span(0, size)) for dim, axis, size in positions}
+        for dim, span in zip(self.grid.dims_of(dims), block.box, strict=True):
+            if dim is not None:
+                spans[dim] = span.meet(Span(0, self.grid.size_of(dim)))
+        return spans
 
 
 def bind_diagnosis(
@@ -138,6 +145,7 @@ def bind_diagnosis(
                     " program has no points.",
                     hint=f"Use variables without it, such as dataset['name'].isel({dim}=0).",
                 )
+        _check_positions(one, grid)
     numbers = numbers_along(bound, dataset)
     made = [m for one in bound for m in reduced_variables(one, after, [*numbers])]
     results = [use.variable for use in match.uses if use.result]
@@ -172,6 +180,18 @@ def with_labels(diagnosis: Diagnosis, dataset: xr.Dataset) -> Diagnosis:
         for one in diagnosis.reductions
     )
     return replace(diagnosis, reductions=made, coordinates=reduced_coordinates(made, dataset))
+
+
+def _check_positions(one: Reduction, grid: Grid) -> None:
+    """Raise where centres and faces of an axis would be multiplied point by point."""
+    for axis in range(len(grid.dims)):
+        several = [dim for dim in one.dims if grid.axis_of(dim) == axis]
+        if len(several) > 1:
+            raise FieldError(
+                f"The diagnostic '{one.name}' combines variables on '{several[0]}' and"
+                f" '{several[1]}', which are positions of one axis.",
+                hint="Compute the product in the program, as a field at one position.",
+            )
 
 
 def _after_a_step(dataset: xr.Dataset, match: Match) -> tuple[dict[str, str], xr.Dataset]:

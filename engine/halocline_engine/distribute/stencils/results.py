@@ -260,7 +260,8 @@ def _grid(job: Job, steps: int) -> Grid:
 
 def _frame(job: Job, made: int) -> xr.Dataset:
     """Return the result without its variables, after so many steps."""
-    return job.labels.labelled(job.frame, made, job.every)
+    every = job.every if job.diagnosis is None else job.diagnosis.every
+    return job.labels.labelled(job.frame, made, every)
 
 
 def _create(job: Job, path: Path, steps: int) -> None:

@@ -63,10 +63,10 @@ class Diagnoser:
         self._reducer = reducer_on(HOST_TARGET if TARGETS[target].compiles else target)
         self._constant = [
             {
-                name: _here(source.read(name, region_of(diagnosis.own[name], spans)), resident)
+                name: _here(source.read(name, diagnosis.region_of(name, block)), resident)
                 for name in diagnosis.constant
             }
-            for spans, resident in ((diagnosis.spans_of(block), one) for block, one in blocks)
+            for block, resident in blocks
         ]
         self.values: dict[str, NDArray[Any]] = {}
         if among.rank == 0:
@@ -106,7 +106,7 @@ class Diagnoser:
         """Return the states of the blocks of this rank, one after the other."""
         found: list[States] = [np.empty(0, np.int64)]
         for at, (block, resident) in enumerate(self._blocks):
-            spans = self._diagnosis.spans_of(block)
+            spans = self._diagnosis.spans_of(block, one.dims)
             if has_states(one, spans):
                 read = {name: self._value(name, at, resident) for name in one.variables}
                 states = block_states(one, read, self._diagnosis.own, spans, self._reducer)
@@ -132,7 +132,7 @@ class Diagnoser:
         """Return states of all groups with those of some blocks."""
         sizes, at = [one.sizes[dim] for dim in one.kept], 0
         for block in blocks:
-            spans = self._diagnosis.spans_of(block)
+            spans = self._diagnosis.spans_of(block, one.dims)
             if not has_states(one, spans):
                 continue
             shape = (*(spans[dim].size for dim in one.kept), one.groups, one.columns)
