@@ -27,7 +27,8 @@ import numpy as np
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.backends.base import Array, Value
+from halocline_engine.backends.base import Array
+from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.options import Options
@@ -183,7 +184,7 @@ def _watched() -> Generator[list[float]]:
     found: list[float] = []
 
     def advance(
-        self: BlockFields, scalars: Mapping[str, Value], cancelled: CancelToken | None
+        self: BlockFields, scalars: StepScalars, cancelled: CancelToken | None
     ) -> Mapping[str, Array]:
         began = perf_counter()
         try:

@@ -360,7 +360,8 @@ def test_messages_of_trees(case: str) -> None:
     short = ones.assign_attrs(sample_dimension="node")
     negative: Any = dataset["size"].copy()
     negative.values[1] = -3
-    both = dataset["rhs"] * ones.astype(float)
+    floats: Any = ones
+    both = dataset["rhs"] * floats.astype(float)
     dataset = dataset.assign(other=ones.drop_attrs(), short=short, negative=negative, both=both)
     with pytest.raises(he.RequestError) as caught:
         trees(dataset, **options)

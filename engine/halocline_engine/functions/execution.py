@@ -212,7 +212,7 @@ class Execution:
         return checked
 
     @property
-    def _workers(self) -> Cluster:
+    def workers(self) -> Cluster:
         """The cluster that computes; None where this process does, or nothing runs."""
         return None if isinstance(self.cluster, Planning | Checking) else self.cluster
 
@@ -227,7 +227,7 @@ class Execution:
             stack.enter_context(self._displaying())
         if isinstance(self.cluster, str):
             self.wait_for(f"connecting to '{self.cluster}'")
-        existing = running_pool(self._workers, stack)
+        existing = running_pool(self.workers, stack)
         return existing, resolve(self.target) if existing is None else existing.resolve(self.target)
 
     def pool_of(self, existing: Pool | None, target: str, stack: ExitStack) -> Pool:
@@ -237,7 +237,7 @@ class Execution:
             return existing.granted(options)
         if isinstance(self.cluster, Integral):
             self.wait_for(f"starting {self.cluster} worker processes")
-        return new_pool(self._workers, target, stack, options).granted(options)
+        return new_pool(self.workers, target, stack, options).granted(options)
 
     @contextmanager
     def pool(self, *, of_stages: bool = False) -> Generator[tuple[Pool, str]]:
@@ -250,7 +250,7 @@ class Execution:
             return
         if not of_stages:
             self.passed(None)
-        check_threads(options_of(self.options), self._workers)
+        check_threads(options_of(self.options), self.workers)
         self.expect_workers()
         with ExitStack() as stack:
             existing, target = self.connect(stack)

@@ -188,7 +188,7 @@ def run(
     execution = Execution(**complete(run, given), modes=RESIDENT_MODES)
     cluster = execution.cluster
     options = options_of(execution.options)
-    check_threads(options, cluster)
+    check_threads(options, execution.workers)
     request = Request(
         fields=names_by_name("fields", fields, "{'inp': 'temperature'}"),
         scalars=by_name("scalars", scalars, "{'weight': 0.25}"),

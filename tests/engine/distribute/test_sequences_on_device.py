@@ -86,7 +86,7 @@ def data() -> xr.Dataset:
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("chunks", [None, {"x": 4}, {"y": 2}])
 def test_stages_of_all_kinds_stay_on_a_device(chunks: dict[str, int] | None) -> None:
-    result = he.sequence(STAGES, data(), steps=3, target="cuda", chunks=chunks)
+    result = he.sequence(STAGES, data(), steps=3, target="cuda", mode="resident", chunks=chunks)
     expected = he.sequence(STAGES, data(), steps=3, target="reference", mode="streamed")
     assert result.data_vars.keys() == expected.data_vars.keys()
     for name in expected.data_vars:

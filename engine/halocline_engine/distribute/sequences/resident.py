@@ -107,6 +107,8 @@ def choose(
         return f"as '{option}' asks for it"
     if request.is_once and not wanted:
         return "as there is one step"
+    if TARGETS[target].on_device and not wanted:  # measured on cores only so far
+        return "as stages stay on a device where mode='resident' asks for it"
     steps = cut_program(program, pool.workers, request.chunks)
     taken = _Taken.of(steps, copied, target)
     there = _Taken(pool.memory - (0 if pool.remote else result), pool.device_memory(target) or 0)
@@ -138,8 +140,8 @@ def _program(request: SequenceRequest, later: Round, target: str) -> StepProgram
     stages: list[StayingStage] = []
     for job in jobs:
         stage = _stage(job, target)
-        if stage is None:
-            return f"the whole grid is needed for {job.what}"
+        if isinstance(stage, str):
+            return f"{stage} {job.what}"
         for one in stage.variables:
             name = one.name.rstrip("\0")
             if name not in dataset.variables or _form(dataset[name]) != (one.dims, one.dtype):
@@ -159,13 +161,16 @@ def _program(request: SequenceRequest, later: Round, target: str) -> StepProgram
     return StepProgram(tuple(stages), order, feedback, sizes, others)
 
 
-def _stage(job: Blockwise, target: str) -> StayingStage | None:
-    """Return a job as a stage on arrays that stay, None where it cannot be one."""
+def _stage(job: Blockwise, target: str) -> StayingStage | str:
+    """Return a job as a stage on arrays that stay, or the beginning of why it cannot be one."""
+    whole = "the whole grid is needed for"
     if job.work is None:
-        return None
+        return whole
     # Where it would read and write is not asked for.
     work = job.work(ArrayStore(""), ZarrSink(""))
     match work:
+        case Work() if work.layout.grid.positions:
+            return "fields have several positions along an axis in"
         case Work():
             arrays = 0 if TARGETS[target].compiles else _EXPRESSION
             return StencilStage(work, arrays)
@@ -174,9 +179,9 @@ def _stage(job: Blockwise, target: str) -> StayingStage | None:
         case BandedWork():
             folded = work.pivoting and work.periodic and TARGETS[target].on_device
             kind = job.outputs[0].dtype
-            return None if folded else SolveStage(work, kind)
+            return whole if folded else SolveStage(work, kind)
         case _:
-            return None
+            return whole
 
 
 def _form(array: xr.DataArray) -> tuple[tuple[str, ...], str]:

@@ -17,7 +17,7 @@ from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import ghosts_of
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import Work, executable_of
-from halocline_engine.distribute.grid.boundary import Line, Reach, domain, need
+from halocline_engine.distribute.grid.boundary import Line, Lines, Reach, domain, need
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches, geometry
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.stencils.memory import cost_of
@@ -87,8 +87,12 @@ class StencilStage:
     def around(self) -> Mapping[str, bool]:
         """Whether a dimension with neighbours is periodic."""
         layout = self.work.layout
-        lines = zip(layout.grid.dims, layout.lines, layout.reach, strict=True)
-        return {dim: line.low.kind in _AROUND for dim, line, reach in lines if dim and any(reach)}
+        axes = zip(layout.grid.dims, zip(*layout.lines, strict=True), layout.reach, strict=True)
+        return {
+            dim: any(line.low.kind in _AROUND for line in lines)
+            for dim, lines, reach in axes
+            if dim and any(reach)
+        }
 
     @property
     def reach(self) -> Mapping[str, int]:
@@ -117,7 +121,9 @@ class StencilStage:
             if any(dim in cut and dim in use.dims and any(far) for dim, far in along):
                 near.add(base)
             if base == name and name not in repeated and _has_ghosts(layout, use, reach):
-                ghosts.setdefault(name, []).append((layout.lines, layout.grid.dims, reach))
+                ghosts.setdefault(name, []).append(
+                    (layout.lines_of(use.name), layout.grid.dims, reach)
+                )
         return StageFields(
             read=frozenset(read),
             written=frozenset(written),
@@ -178,29 +184,32 @@ class StencilStage:
         arrays: dict[str, Array] = {}
         reaches = {u.name: reach for u, reach in zip(layout.uses, layout.reaches, strict=True)}
         for use, name in _stored(self.work.layout):
-            frame = cells.frames[use.name]
+            frame, lines = cells.frames[use.name], layout.lines_of(use.name)
             here = {dim: at[dim] for dim in at if dim in use.dims}
             if _is_repeated(layout, use):
                 i, j, k = frame
                 key = (part.index, use.name, tuple(here.items()))
                 array = arrays[use.name] = room(key, (i.size, j.size, k.size), use.dtype)
-                inner = _inner(layout, frame)
+                inner = _inner(lines, frame)
                 some = held[name].view(layout.grid.dims, _by_dim(layout, use, inner, part), here)
                 copies = _list(found.repeated, name)
                 copies.append(partial(setitem, array[_within(inner, frame)], ..., some))
-                copies += ghosts_of(executable, layout.lines, [(array, frame)])
+                copies += ghosts_of(executable, [(array, lines, frame)])
                 continue
             wanted = _by_dim(layout, use, frame, part)
             array = arrays[use.name] = held[name].view(layout.grid.dims, wanted, here)
             if use.name not in _bases(layout) and _has_ghosts(layout, use, reaches[use.name]):
-                fills = ghosts_of(executable, layout.lines, [(array, frame)])
+                fills = ghosts_of(executable, [(array, lines, frame)])
                 _list(found.ghosts, name).extend(fills)
         for name, base in _base_uses(layout).items():
             found.calls.append(partial(setitem, arrays[name], ..., arrays[base]))
             if reaches[name] != _NOWHERE:
-                several = [(arrays[name], cells.frames[name])]
-                found.calls.extend(ghosts_of(executable, layout.lines, several))
-        steps = BlockSteps(BlockFields(layout, cells, executable, arrays), self.work.scalars)
+                several = [(arrays[name], layout.lines_of(name), cells.frames[name])]
+                found.calls.extend(ghosts_of(executable, several))
+        block = _block(layout, part)
+        within = tuple(at[dim] - part.spans[dim].start for dim in layout.grid.extra)
+        scalars = self.work.scalars.at(layout.grid.extra, block, within)
+        steps = BlockSteps(BlockFields(layout, cells, executable, arrays), scalars)
         found.calls.extend(steps.computed())
 
 
@@ -233,8 +242,8 @@ def _bases(layout: Layout) -> dict[str, str]:
 def _is_replaced(layout: Layout, use: FieldUse, reach: Reaches) -> bool:
     """Whether all values of an output are written, and none is read before."""
     everywhere = all(
-        domain(line, line.data, along) == line.data
-        for line, along in zip(layout.lines, layout.reach, strict=True)
+        domain(layout.along(at), line.data) == line.data
+        for at, line in enumerate(layout.lines_of(use.name))
     )
     return use.result and use.complete and everywhere and reach == _NOWHERE
 
@@ -247,11 +256,13 @@ def _is_repeated(layout: Layout, use: FieldUse) -> bool:
 
 def _cut(layout: Layout, cut: frozenset[str]) -> Layout:
     """Return the layout where some dimensions are cut."""
-    i, j, k = (
-        _around(line, Kind.PERIODIC if dim in cut else Kind.WRAP)
-        for dim, line in zip(layout.grid.dims, layout.lines, strict=True)
+    first, second, third = (
+        Kind.PERIODIC if dim in cut else Kind.WRAP for dim in layout.grid.dims
     )
-    return replace(layout, lines=(i, j, k))
+    lines = tuple(
+        (_around(i, first), _around(j, second), _around(k, third)) for i, j, k in layout.lines
+    )
+    return replace(layout, lines=lines)
 
 
 def _block(layout: Layout, part: Part) -> Block:
@@ -267,9 +278,9 @@ def _geometry(layout: Layout, part: Part) -> Geometry:
     """
     cells = geometry(layout, _block(layout, part), 1)
     frames: dict[str, Box] = {}
-    for use, reach in zip(layout.uses, layout.reaches, strict=True):
+    for use, lines, reach in zip(layout.uses, layout.lines, layout.reaches, strict=True):
         own, first = cells.valid[-1], cells.domains[0]
-        along = zip(Axis, layout.lines, own, first, reach, strict=True)
+        along = zip(Axis, lines, own, first, reach, strict=True)
         i, j, k = (
             _reached(line, span, computed, far) if axis in use.axes else _POINT
             for axis, line, span, computed, far in along
@@ -305,15 +316,15 @@ def _has_ghosts(layout: Layout, use: FieldUse, reach: Reaches) -> bool:
     return any(
         axis in use.axes
         and ((low and line.low.kind not in _UNMADE) or (high and line.high.kind not in _UNMADE))
-        for axis, line, (low, high) in zip(Axis, layout.lines, reach, strict=True)
+        for axis, line, (low, high) in zip(Axis, layout.lines_of(use.name), reach, strict=True)
     )
 
 
-def _inner(layout: Layout, frame: Box) -> Box:
+def _inner(lines: Lines, frame: Box) -> Box:
     """Return the cells of a frame that are data, those of the other end included."""
     i, j, k = (
         span if line.endless else span.meet(line.data)
-        for span, line in zip(frame, layout.lines, strict=True)
+        for span, line in zip(frame, lines, strict=True)
     )
     return i, j, k
 

@@ -131,7 +131,7 @@ class StepWork:
         """Make all steps, and write results; return how many bytes."""
         began = time.perf_counter()
         with CheckpointWriter(self, arrays, communicator, tell) as writer:
-            end = (self.count, self.done, 1, self.checkpoints, writer, None, self.series)
+            end = (self.count, self.done, 1, self.checkpoints, writer, (), self.series)
             stretches = Stretches(*end, is_state=False)
             number = 0
             while not stretches.complete:
