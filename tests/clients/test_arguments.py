@@ -112,7 +112,7 @@ GATHER = {"source": "a", "index": "a", "dim": "x"}
 def test_every_argument_has_its_kind() -> None:
     """Of every method that submits; `chunks` and the like are the same kind in all of them."""
     methods = [m for _, m in inspect.getmembers(Client, inspect.isfunction) if _submits(m)]
-    assert len(methods) == 13
+    assert len(methods) == 14
     apart = {"self", "program", "dataset", "factors", "weights", "mesh"}
     for method in methods:
         unknown = set(inspect.signature(method).parameters) - apart - set(arguments.CHECKS)

@@ -175,7 +175,7 @@ WRONG: list[tuple[Any, type[Exception], str, str]] = [
         RequestError,
         "Argument 'stages.0.stencil.steps' is unknown.",
         "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
-        " stencil_name, axes, boundary, feedback, chunks.",
+        " stencil_name, axes, grid, positions, boundary, feedback, chunks.",
     ),
     (
         [{"stencil": {"program": TEXT}}],

@@ -104,7 +104,11 @@ def said(call: Callable[..., object], /, *arguments: Any, **named: Any) -> str:
             "must be the name of a function of the text, got the int 3. Write it as text,"
             " in quotes.",
         ),
-        ("target", 3, "must be the name of a target, got the int 3. Write it as text, in quotes."),
+        (
+            "target",
+            3,
+            "must be the name of a target, got the int 3. Write it as text, in quotes.",
+        ),
         (
             "cluster",
             2.5,
@@ -127,11 +131,12 @@ def test_run(dataset: xr.Dataset, argument: str, given: Any, expected: str) -> N
 def test_what_is_run_and_on_what(dataset: xr.Dataset) -> None:
     assert said(he.run, 3, dataset) == (
         "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
-        " the int 3. Write it as text, in quotes."
+        " the int 3. Give the text of a program, a file, a function or a stencil: program='...'."
     )
     assert said(he.stencil, None) == (
         "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
-        " the NoneType None. Write it as text, in quotes."
+        " the NoneType None. Give the text of a program, a file, a function or a stencil:"
+        " program='...'."
     )
     assert said(he.run, DOUBLED, dataset["inp"]).startswith(
         "A dataset must be an xarray.Dataset or a path, got the DataArray. A variable becomes a"

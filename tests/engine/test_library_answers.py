@@ -22,8 +22,8 @@ _NO_WEIGHTS = (
     " pass the file or its dataset."
 )
 _BOUNDARY = (
-    "The boundary of 'x' must be one of 'periodic', 'edge', 'reflect', 'extrapolate', 'none' or"
-    " {'constant': number}, got"
+    "The boundary of 'x' must be one of 'periodic', 'edge', 'reflect', 'symmetric',"
+    " 'antisymmetric', 'extrapolate', 'none' or {'constant': number}, got"
 )
 _IN_MODULE = PROGRAM.replace("weight * around", "weight * around * ppm.c1 + ppm.c2").replace(
     "import numpy as np", "import numpy as np\nfrom model import ppm"
@@ -127,9 +127,9 @@ TABLE: Mapping[str, tuple[Callable[[], object], str, str]] = {
         "Write boundary={'x': {'high': {'constant': 0.0}}}.",
     ),
     "boundary that mirrors twice": (
-        lambda: run(boundary={"x": "symmetric"}),
-        f"{_BOUNDARY} 'symmetric'.",
-        "Write boundary={'x': 'reflect'}. It mirrors at the centre of the last cell.",
+        lambda: run(boundary={"x": "grid-mirror"}),
+        f"{_BOUNDARY} 'grid-mirror'.",
+        "Write boundary={'x': 'symmetric'}.",
     ),
     "boundary of no package": (
         lambda: run(boundary={"x": "linear_ramp"}),

@@ -166,6 +166,8 @@ def test_numbers_elsewhere(dtype: str) -> None:
 def test_the_client_refuses_what_is_no_number() -> None:
     for value in NO_NUMBERS:
         assert plain_number(value) is None
+        if isinstance(value, xr.DataArray):  # values along a dimension
+            continue
         with pytest.raises(ClientError):
             plain({"scalars": {"k": value}})
 

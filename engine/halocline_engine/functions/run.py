@@ -18,7 +18,7 @@ from halocline_engine.arguments import (
     whole,
 )
 from halocline_engine.backends.compiled import Compiled, retargeted
-from halocline_engine.datasets.diagnostics import diagnostics_of
+from halocline_engine.datasets.diagnostics import Diagnostic, diagnostics_of
 from halocline_engine.datasets.inputs.opening import DatasetLike, open_source
 from halocline_engine.datasets.times.clock import time_of
 from halocline_engine.distribute.executors.select import check_threads
@@ -199,9 +199,7 @@ def run(
         steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         until=until_of(until),
-        diagnostics=()
-        if diagnostics is None
-        else diagnostics_of("diagnostics", diagnostics, of_run=True),
+        diagnostics=_diagnostics(diagnostics),
         every=None if snapshot_every is None else whole("snapshot_every", snapshot_every, 1),
         time=time_of(time),
         chunks=execution.block_sizes,
@@ -209,8 +207,7 @@ def run(
         workspace=place_of("workspace", workspace),
         attempt=attempt_of(workspace),
     )
-    reading: dict[str, Any] = {"stencil_name": stencil_name, "externals": externals}
-    reading |= {"dtypes": dtypes}
+    reading = {"stencil_name": stencil_name, "externals": externals, "dtypes": dtypes}
     execution.expect_workers()
     opened = open_source(dataset)
     with ExitStack() as stack:
@@ -259,6 +256,10 @@ def _grid(given: object) -> dict[str, dict[str, str]]:
 def _positions(given: object) -> dict[str, list[str]]:
     said = by_name("positions", given, "{'curl': ['yq', 'xq']}")
     return {name: names(f"positions['{name}']", said[name], "['yq', 'xq']") for name in said}
+
+
+def _diagnostics(given: Mapping[str, Mapping[str, Any]] | None) -> tuple[Diagnostic, ...]:
+    return () if given is None else diagnostics_of("diagnostics", given, of_run=True)
 
 
 def _axes(given: object) -> Mapping[str, str | None] | None:

@@ -42,7 +42,7 @@ RULES_HERE: Mapping[str, Any] = {
     **dict.fromkeys(("extend", "nearest", "replicate", "clamp", "pad", "neumann"), "edge"),
     **dict.fromkeys(("wrap", "grid-wrap", "cyclic", "circular", "ring", "period"), "periodic"),
     **dict.fromkeys(("mirror", "reflection"), "reflect"),
-    **dict.fromkeys(("linear", "linear-ramp", "extrapolation"), "extrapolate"),
+    **dict.fromkeys(("linear", "extrapolation"), "extrapolate"),
     "grid-mirror": "symmetric",
     **dict.fromkeys(("empty", "open", "free", "nothing", "null"), "none"),
 }

@@ -71,16 +71,18 @@ def test_blocks_are_cut_for_the_memory_that_is_granted(make: Any) -> None:
     [
         (
             {"memory_limit": 0},
-            "Option 'memory_limit' must be a whole number from 1, got 0. Leave it out.",
+            "Option 'memory_limit' must be a whole number from 1, got 0. Write bytes, or text such"
+            " as '4 GiB'.",
         ),
         (
             {"device_memory_limit": 1e9},
-            "Option 'device_memory_limit' must be a whole number from 1, got 1000000000.0. Leave it"
-            " out.",
+            "Option 'device_memory_limit' must be a whole number from 1, got 1000000000.0. Write"
+            " bytes, or text such as '4 GiB'.",
         ),
         (
             {"chunk_cache": -1},
-            "Option 'chunk_cache' must be a whole number from 0, got -1. Leave it out.",
+            "Option 'chunk_cache' must be a whole number from 0, got -1. Write bytes, or text such"
+            " as '4 GiB'.",
         ),
         (
             {"pipeline_depth": True},

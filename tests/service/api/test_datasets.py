@@ -107,7 +107,7 @@ def test_forms_know_what_a_text_is_the_name_of(idle: Running) -> None:
         ("stencil", "dataset"): {"dataset"},
         ("stencil", "fields"): {"field", "variable"},
         ("stencil", "feedback"): {"output", "input"},
-        ("stencil", "boundary"): {"dimension"},
+        ("stencil", "boundary"): {"dimension", "field"},
         ("stencil", "until"): {"output"},
         ("regrid", "weights"): {"dataset"},
         ("regrid", "variables"): {"variable"},

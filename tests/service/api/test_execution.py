@@ -138,7 +138,10 @@ def test_the_engine_is_given_what_was_asked(service: Running) -> None:
         ),
         ({"boundary": {"x": "perodic"}}, "Input 'boundary.x' must be 'periodic', 'edge', "),
         ({"chunks": {"x": 0}}, "Input 'chunks.x' must be at least 1, got 0."),
-        ({"scalars": {"a": "1"}}, "Input 'scalars.a' must be true or false, or a number, got '1'."),
+        (
+            {"scalars": {"a": "1"}},
+            "Input 'scalars.a' must be true or false, a number, or an object, got '1'.",
+        ),
         ({"program": 3}, "Input 'program' must be text, got 3."),
         ({"dataset": ""}, "Input 'dataset' must not be empty, got ''."),
         ({"axes": {"Z": "x"}}, "The name 'Z' in input 'axes' must be 'I', 'J' or 'K'."),

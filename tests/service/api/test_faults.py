@@ -45,6 +45,7 @@ _VALUES: Any = st.recursive(
 def _valid(process: str) -> dict[str, Any]:
     given = dict.fromkeys(PROCESSES[process].inputs.model_json_schema().get("required", ()), "a")
     others: dict[str, Any] = {"operation": "sum", "size": 3, "process": "stencil", "inputs": {}}
+    others["diagnostics"] = {"heat": {"sum": "a"}}
     others["stages"] = [{"column": {"expression": "a"}}]
     return given | {name: value for name, value in others.items() if name in given}
 
@@ -187,7 +188,7 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"scalars": {"k": "0.1"}},
-        "Input 'scalars.k' must be true or false, or a number, got '0.1'.",
+        "Input 'scalars.k' must be true or false, a number, or an object, got '0.1'.",
         'Write "scalars": {"k": 0.1}.',
     ),
     (

@@ -61,6 +61,8 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
         *("program", "dataset", "fields", "scalars", "externals", "dtypes", "stencil_name", "axes"),
         *("literal_precision", "arithmetic"),
         *(
+            "grid",
+            "positions",
             "boundary",
             "steps",
             "feedback",

@@ -52,7 +52,7 @@ WRONG: list[tuple[list[Any], str, str]] = [
         [{"stencil": {"program": PROGRAM, "step": 3}}],
         "Input 'stages.0.stencil.step' is unknown.",
         "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
-        " stencil_name, axes, boundary, feedback, chunks.",
+        " stencil_name, axes, grid, positions, boundary, feedback, chunks.",
     ),
     (
         [{"tree": TREE}, {"stencil": {"program": PROGRAM, "feedback": {"x": "t"}}}],

@@ -179,6 +179,10 @@ def _varying(argument: str, name: str, value: Any) -> dict[str, Any]:
             raise _wrong(f"{argument}['{name}']", "an array along one dimension", value)
         value = {"values": np.asarray(value.values), "dim": str(value.dims[0])}
     told = dict(cast("Mapping[str, Any]", value))
+    if told.keys() not in ({"clock"}, {"values", "dim"}):
+        raise _wrong(
+            f"{argument}['{name}']", "a number, {'clock': ...} or {'values', 'dim'}", value
+        )
     if isinstance(told.get("values"), np.ndarray | list | tuple):
         several = {str(at): one for at, one in enumerate(told["values"])}
         told["values"] = list((numbers(argument, several) or {}).values())

@@ -298,7 +298,7 @@ def _named_by(connection: Connection, given: str) -> str:
     own = connection.settings.url
     if given.startswith(("http://", "https://")) and not given.startswith(f"{own}/"):
         raise DatasetError(
-            f"The address '{given}' is not of the service at '{own}', which reads no others.",
+            f"The address '{given}' is not one of the service at '{own}'.",
             hint=_OPEN_IT,
         )
     return given

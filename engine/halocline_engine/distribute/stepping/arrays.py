@@ -54,6 +54,39 @@ class _Prepared:
     owners: Mapping[str, str]
 
 
+class _Storage:
+    """The arrays of a rank: of variables, by the part, and those that belong to a stage alone."""
+
+    def __init__(self, steps: Steps, parts: Sequence[Part], memory: Memory) -> None:
+        self.variables = steps.program.variables
+        self._memory = memory
+        self._cells = {part.index: steps.program.cells(part, steps.cut) for part in parts}
+        self._arrays = {
+            (part.index, name): new_array(memory, one, self._cells[part.index][name], part.spans)
+            for part in parts
+            for name, one in self.variables.items()
+        }
+        self._rooms: dict[Hashable, Array] = {}
+
+    def held(self, part: Part, owners: Mapping[str, str]) -> dict[str, Held]:
+        """Return the arrays of a part; `owners` says whose array each variable has."""
+        cells = self._cells[part.index]
+        return {
+            name: self.variables[name].held(self._arrays[part.index, owner], cells[name])
+            for name, owner in owners.items()
+        }
+
+    def room(self, number: int) -> Room:
+        """Return a function that makes the arrays of a stage."""
+
+        def room(key: Hashable, shape: tuple[int, int, int], dtype: str) -> Array:
+            if (number, key) not in self._rooms:
+                self._rooms[number, key] = self._memory.empty(shape, np.dtype(dtype), (0, 0, 0))
+            return self._rooms[number, key]
+
+        return room
+
+
 class RankArrays:
     """The variables of the parts of one rank, and the steps on them.
 
@@ -73,14 +106,8 @@ class RankArrays:
         self._communicator = communicator
         self._watch = None if TARGETS[target].on_device else watch
         self.parts = steps.ranks[communicator.rank]
-        self._variables = steps.program.variables
-        self._cells = {part.index: steps.program.cells(part, steps.cut) for part in self.parts}
-        self._arrays = {
-            (part.index, name): new_array(memory, one, self._cells[part.index][name], part.spans)
-            for part in self.parts
-            for name, one in self._variables.items()
-        }
-        self._rooms: dict[Hashable, Array] = {}
+        self._storage = _Storage(steps, self.parts, memory)
+        self._variables = self._storage.variables
         # Whose array each variable has, of those that they had at the start.
         self._owners: Mapping[str, str] = {name: name for name in self._variables}
         operations = steps.program.operations(steps.cut)
@@ -117,7 +144,7 @@ class RankArrays:
 
     def held(self, part: Part) -> dict[str, Held]:
         """Return the arrays that the variables of a part have now."""
-        return self._held(part, self._owners)
+        return self._storage.held(part, self._owners)
 
     def advance(self, count: int) -> None:
         """Make so many steps; they are complete when it returns."""
@@ -164,7 +191,7 @@ class RankArrays:
                 case Exchanged(names):
                     place = (names, tuple(owners.values()))
                     if place not in exchanges:
-                        held = {part.index: self._held(part, owners) for part in self.parts}
+                        held = {part.index: self._storage.held(part, owners) for part in self.parts}
                         exchanges[place] = self._halos.exchange(names, held)
                     exchange = exchanges[place]
                     if exchange.messages is None:
@@ -185,7 +212,7 @@ class RankArrays:
                 case Turned(arrays, copied):
                     owners |= {to: owners[of] for to, of in arrays.items()}
                     for part in self.parts:
-                        held = self._held(part, owners)
+                        held = self._storage.held(part, owners)
                         calls += [
                             partial(setitem, held[to].array, ..., held[of].array)
                             for to, of in copied
@@ -194,30 +221,11 @@ class RankArrays:
 
     def _bound(self, number: int, owners: Mapping[str, str]) -> list[BoundStage]:
         """Return a stage on the arrays of each part."""
-        stage, room = self._steps.program.stages[number], self._room(number)
+        stage, room = self._steps.program.stages[number], self._storage.room(number)
         return [
-            stage.bound(part, self._held(part, owners), room, self._steps.cut)
+            stage.bound(part, self._storage.held(part, owners), room, self._steps.cut)
             for part in self.parts
         ]
-
-    def _room(self, number: int) -> Room:
-        """Return what makes arrays that belong to a stage alone."""
-
-        def room(key: Hashable, shape: tuple[int, int, int], dtype: str) -> Array:
-            found = self._rooms.get((number, key))
-            if found is None:
-                found = self._memory.empty(shape, np.dtype(dtype), (0, 0, 0))
-                self._rooms[number, key] = found
-            return found
-
-        return room
-
-    def _held(self, part: Part, owners: Mapping[str, str]) -> dict[str, Held]:
-        cells = self._cells[part.index]
-        return {
-            name: self._variables[name].held(self._arrays[part.index, owner], cells[name])
-            for name, owner in owners.items()
-        }
 
     def _computing(self) -> Any:
         """Have the threads of this process for oneself; a device is shared by streams."""

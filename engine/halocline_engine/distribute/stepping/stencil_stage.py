@@ -167,50 +167,51 @@ class StencilStage:
         ranges = [range(part.spans[dim].start, part.spans[dim].stop) for dim in extra]
         for point in itertools.product(*ranges):
             at = dict(zip(extra, point, strict=True))
-            self._bind(found, part, held, room, (layout, cells, executable), at)
+            _bind(found, self.work, part, held, room, (layout, cells, executable), at)
         return found
 
-    def _bind(
-        self,
-        found: BoundStage,
-        part: Part,
-        held: Mapping[str, Held],
-        room: Room,
-        where: tuple[Layout, Geometry, Executable],
-        at: Mapping[str, int],
-    ) -> None:
-        """Add the calls of one point."""
-        layout, cells, executable = where
-        arrays: dict[str, Array] = {}
-        reaches = {u.name: reach for u, reach in zip(layout.uses, layout.reaches, strict=True)}
-        for use, name in _stored(self.work.layout):
-            frame, lines = cells.frames[use.name], layout.lines_of(use.name)
-            here = {dim: at[dim] for dim in at if dim in use.dims}
-            if _is_repeated(layout, use):
-                i, j, k = frame
-                key = (part.index, use.name, tuple(here.items()))
-                array = arrays[use.name] = room(key, (i.size, j.size, k.size), use.dtype)
-                inner = _inner(lines, frame)
-                some = held[name].view(layout.grid.dims, _by_dim(layout, use, inner, part), here)
-                copies = _list(found.repeated, name)
-                copies.append(partial(setitem, array[_within(inner, frame)], ..., some))
-                copies += ghosts_of(executable, [(array, lines, frame)])
-                continue
-            wanted = _by_dim(layout, use, frame, part)
-            array = arrays[use.name] = held[name].view(layout.grid.dims, wanted, here)
-            if use.name not in _bases(layout) and _has_ghosts(layout, use, reaches[use.name]):
-                fills = ghosts_of(executable, [(array, lines, frame)])
-                _list(found.ghosts, name).extend(fills)
-        for name, base in _base_uses(layout).items():
-            found.calls.append(partial(setitem, arrays[name], ..., arrays[base]))
-            if reaches[name] != _NOWHERE:
-                several = [(arrays[name], layout.lines_of(name), cells.frames[name])]
-                found.calls.extend(ghosts_of(executable, several))
-        block = _block(layout, part)
-        within = tuple(at[dim] - part.spans[dim].start for dim in layout.grid.extra)
-        scalars = self.work.scalars.at(layout.grid.extra, block, within)
-        steps = BlockSteps(BlockFields(layout, cells, executable, arrays), scalars)
-        found.calls.extend(steps.computed())
+
+def _bind(
+    found: BoundStage,
+    work: Work,
+    part: Part,
+    held: Mapping[str, Held],
+    room: Room,
+    where: tuple[Layout, Geometry, Executable],
+    at: Mapping[str, int],
+) -> None:
+    """Add the calls of one point."""
+    layout, cells, executable = where
+    arrays: dict[str, Array] = {}
+    reaches = {u.name: reach for u, reach in zip(layout.uses, layout.reaches, strict=True)}
+    for use, name in _stored(work.layout):
+        frame, lines = cells.frames[use.name], layout.lines_of(use.name)
+        here = {dim: at[dim] for dim in at if dim in use.dims}
+        if _is_repeated(layout, use):
+            i, j, k = frame
+            key = (part.index, use.name, tuple(here.items()))
+            array = arrays[use.name] = room(key, (i.size, j.size, k.size), use.dtype)
+            inner = _inner(lines, frame)
+            some = held[name].view(layout.grid.dims, _by_dim(layout, use, inner, part), here)
+            copies = _list(found.repeated, name)
+            copies.append(partial(setitem, array[_within(inner, frame)], ..., some))
+            copies += ghosts_of(executable, [(array, lines, frame)])
+            continue
+        wanted = _by_dim(layout, use, frame, part)
+        array = arrays[use.name] = held[name].view(layout.grid.dims, wanted, here)
+        if use.name not in _bases(layout) and _has_ghosts(layout, use, reaches[use.name]):
+            fills = ghosts_of(executable, [(array, lines, frame)])
+            _list(found.ghosts, name).extend(fills)
+    for name, base in _base_uses(layout).items():
+        found.calls.append(partial(setitem, arrays[name], ..., arrays[base]))
+        if reaches[name] != _NOWHERE:
+            several = [(arrays[name], layout.lines_of(name), cells.frames[name])]
+            found.calls.extend(ghosts_of(executable, several))
+    block = _block(layout, part)
+    within = tuple(at[dim] - part.spans[dim].start for dim in layout.grid.extra)
+    scalars = work.scalars.at(layout.grid.extra, block, within)
+    steps = BlockSteps(BlockFields(layout, cells, executable, arrays), scalars)
+    found.calls.extend(steps.computed())
 
 
 def _stored(layout: Layout) -> list[tuple[FieldUse, str]]:
@@ -256,9 +257,7 @@ def _is_repeated(layout: Layout, use: FieldUse) -> bool:
 
 def _cut(layout: Layout, cut: frozenset[str]) -> Layout:
     """Return the layout where some dimensions are cut."""
-    first, second, third = (
-        Kind.PERIODIC if dim in cut else Kind.WRAP for dim in layout.grid.dims
-    )
+    first, second, third = (Kind.PERIODIC if dim in cut else Kind.WRAP for dim in layout.grid.dims)
     lines = tuple(
         (_around(i, first), _around(j, second), _around(k, third)) for i, j, k in layout.lines
     )

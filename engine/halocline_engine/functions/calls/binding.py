@@ -142,10 +142,8 @@ def _array(field: Field, value: object, target: str) -> Array:
         from halocline_engine.datasets.variables import hint_of_conversion
 
         hint = "For xarray objects pass '.values', or use halocline_engine.run."
-        raise FieldError(
-            f"Field '{field.name}' must be a NumPy array, but is a '{type(value).__name__}'.",
-            hint=hint_of_conversion(value, hint),
-        )
+        message = f"Field '{field.name}' must be a NumPy array, but is a '{type(value).__name__}'."
+        raise FieldError(message, hint=hint_of_conversion(value, hint))
     if isinstance(value, np.ma.MaskedArray):
         raise FieldError(
             f"Field '{field.name}' is a masked array, but masks are not supported.",
