@@ -131,7 +131,7 @@ def test_run(dataset: xr.Dataset, argument: str, given: Any, expected: str) -> N
 def test_what_is_run_and_on_what(dataset: xr.Dataset) -> None:
     assert said(he.run, 3, dataset) == (
         "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
-        " the int 3. Give the text of a program, a file, a function or a stencil: program='...'."
+        " the int 3. Write it as text, in quotes."
     )
     assert said(he.stencil, None) == (
         "Argument 'program' must be the text of a program, a file, a function or a stencil, got"

@@ -16,7 +16,6 @@ from halocline_engine.datasets.stores.sink import Sink, ZarrSink
 from halocline_engine.distribute.communicators.base import Communicator, Tell
 from halocline_engine.distribute.jobs.checkpoint import begin_pass, finish_pass, prune
 from halocline_engine.distribute.jobs.snapshots import Series
-from halocline_engine.distribute.resident.measurements.diagnosing import keep_diagnostics
 from halocline_engine.distribute.resident.model import Checkpoints
 from halocline_engine.distribute.tasks.events import Checkpointed, Event, SnapshotWritten
 
@@ -129,7 +128,10 @@ class CheckpointWriter:
         def finish(seconds: float) -> Event:
             plan = self._job.checkpoints
             assert plan is not None
-            keep_diagnostics(path, measured)
+            if measured:
+                from halocline_engine.distribute.resident.measurements import diagnosing
+
+                diagnosing.keep_diagnostics(path, measured)
             finish_pass(path, plan.fingerprint, steps_done, digests=True)
             prune(plan.workspace, plan.fingerprint)
             return Checkpointed(steps_done, self._job.steps, seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,10 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
 from halocline_engine.distribute.jobs.checkpoint import MARK
 from halocline_engine.distribute.jobs.snapshots import Series
-from halocline_engine.distribute.reductions.running import Diagnosis
 from halocline_engine.distribute.tasks.until import Until
+
+if TYPE_CHECKING:
+    from halocline_engine.distribute.reductions.running import Diagnosis
 
 __all__ = ["Checkpoints", "RankJob"]
 

@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.launch.streams import own_stream
@@ -14,13 +15,15 @@ from halocline_engine.distribute.communicators.base import Communicator, Tell, a
 from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
 from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.fusing import best_bundle
-from halocline_engine.distribute.resident.measurements.diagnosing import Diagnoser
 from halocline_engine.distribute.resident.measuring import Convergence
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.stretches import Stretch, Stretches
 from halocline_engine.distribute.tasks.events import Measured, StepsFinished
 from halocline_engine.distribute.tasks.model import Report, peak_bytes
 from halocline_engine.distribute.tasks.spent import Stopwatch
+
+if TYPE_CHECKING:
+    from halocline_engine.distribute.resident.measurements.diagnosing import Diagnoser
 
 __all__ = ["ResidentWork"]
 
@@ -84,6 +87,8 @@ def _diagnoser(job: RankJob, fields: RankFields, communicator: Communicator) -> 
     """Return what measures the diagnostics of a job, if it has some."""
     if job.diagnosis is None or job.source is None:
         return None
+    from halocline_engine.distribute.resident.measurements.diagnosing import Diagnoser
+
     ranks = (fields.blocks, job.blocks)
     kept = (job.target, job.checkpoint)
     return Diagnoser(job.diagnosis, *ranks, communicator, job.source, *kept)
