@@ -22,7 +22,7 @@ __all__ = ["Reducer", "reducer_on"]
 class Reducer:
     """Kernels of a target; see `kernels.reduce.reference`."""
 
-    add_up: Callable[[NDArray[Any], NDArray[np.int64] | None, int], States]
+    add_up: Callable[..., States]
     find_extremes: Callable[..., States]
     round_sums: Callable[[States], NDArray[np.float64]]
 

@@ -144,12 +144,17 @@ def _states_of(one: Reduction, read: Mapping[str, NDArray[Any]], reducer: Reduce
     values = one.value.values(read)
     shape = values.shape
     codes = _codes(one, read, values)
+    order = [one.dims.index(dim) for dim in (*one.kept, *one.reduced)]
     rows = math.prod(shape[one.dims.index(dim)] for dim in one.kept)
+    reduced = [shape[one.dims.index(dim)] for dim in one.reduced] or [1]
 
     def in_rows(array: NDArray[Any]) -> NDArray[Any]:
-        order = [one.dims.index(dim) for dim in (*one.kept, *one.reduced)]
         cells = array.size // rows if rows else 0
         return np.ascontiguousarray(array.transpose(order)).reshape(rows, cells)
+
+    def in_lines(array: NDArray[Any]) -> NDArray[Any]:
+        """Return [row, line, cell], a view of padded rows too where two dimensions suffice."""
+        return array.transpose(order).reshape(rows, math.prod(reduced[:-1]), reduced[-1])
 
     marks = None if codes is None else in_rows(codes)
     kind = one.asked.kind
@@ -161,19 +166,21 @@ def _states_of(one: Reduction, read: Mapping[str, NDArray[Any]], reducer: Reduce
         if kind is Kind.COUNT and values.dtype.kind == "f":
             counts = np.where(np.isnan(in_rows(values)), -1, counts)
         return _counted(counts, one.groups)
-    if kind is Kind.NORM:
-        values = np.square(values, dtype=np.float64)
-    if one.weights is None:
-        return reducer.add_up(in_rows(values), marks, one.groups)
-    weights = one.weights.values(read)
-    if kind is Kind.HISTOGRAM:
+    weights = None if one.weights is None else one.weights.values(read)
+    if kind is Kind.HISTOGRAM and weights is not None:
         return reducer.add_up(in_rows(weights), marks, one.groups)
-    products = np.multiply(values, weights, dtype=np.float64)
-    states = reducer.add_up(in_rows(products), marks, one.groups)
-    if kind is not Kind.MEAN:
+    if kind is Kind.NORM and weights is None:
+        weights = values
+    elif kind is Kind.NORM:
+        values = np.square(values, dtype=np.float64)
+    of = in_lines if marks is None else in_rows
+    factors = None if weights is None else of(weights)
+    states = reducer.add_up(of(values), marks, one.groups, factors)
+    if kind is not Kind.MEAN or weights is None:
         return states
-    present = np.where(np.isnan(products), np.nan, weights)
-    return np.concatenate([states, reducer.add_up(in_rows(present), marks, one.groups)], axis=1)
+    lacks = np.isnan(np.multiply(values, weights, dtype=np.float64))
+    present = np.where(lacks, np.nan, weights)
+    return np.concatenate([states, reducer.add_up(of(present), marks, one.groups)], axis=1)
 
 
 def _codes(

@@ -62,12 +62,24 @@ _ROUNDED = 55
 
 
 def add_up(
-    values: NDArray[Any], codes: NDArray[np.int64] | None, labels: int, *, threads: int = 1
+    values: NDArray[Any],
+    codes: NDArray[np.int64] | None,
+    labels: int,
+    weights: NDArray[Any] | None = None,
+    *,
+    threads: int = 1,
 ) -> States:
     """Return the states of sums; see `reference.add_up`."""
+    shape = (len(values), math.prod(values.shape[1:]))
+    if codes is not None and weights is not None:
+        values, weights = np.multiply(values, weights, dtype=np.float64), None
     plain = _plain(values)
+    whole = plain.dtype.kind != "f" and weights is None
     high = _HIGH if plain.dtype == np.uint64 else -1
-    whole = plain.dtype.kind != "f"
+    if codes is not None or whole:
+        plain = np.ascontiguousarray(plain.reshape(shape))
+    lines = plain if plain.ndim == 3 else plain[:, np.newaxis]
+    factors = None if weights is None else _plain(weights).reshape(lines.shape)
 
     def some(states: States, cells: _Cells) -> None:
         if codes is not None:
@@ -75,9 +87,9 @@ def add_up(
         elif whole:
             _add_integers(plain, high, cells, states)
         else:
-            _add_rows(plain, cells, states)
+            _add_rows(lines, factors, cells, states)
 
-    found = _shared(plain.shape, labels, threads, new_sums, some)
+    found = _shared(shape, labels, threads, new_sums, some)
     return found[0] if len(found) == 1 else merged_sums(found)
 
 
@@ -151,33 +163,56 @@ def _shared(
 
 
 @_jit
-def _add_rows(values: Any, cells: Any, states: Any) -> None:  # pragma: no cover - compiled
+def _add_rows(
+    values: Any, weights: Any, cells: Any, states: Any
+) -> None:  # pragma: no cover - compiled
+    """Add products, or values where `weights` is None, through a tile that stays in the cache."""
     first, past, start, stop = cells
+    held, most = np.empty(_TILE), _TILE * _TILES
     for row in range(first, past):
-        _add_row(values[row, start:stop], states, row - first)
+        for begin in range(start, stop, _TILE):
+            tile = held[: min(_TILE, stop - begin)]
+            if weights is None:
+                _fill(tile, values[row], None, begin)
+            else:
+                _fill(tile, values[row], weights[row], begin)
+            _add_values(tile, states, row - first)
+            if (begin - start + _TILE) % most == 0:
+                _carry(states, row - first)
+        _carry(states, row - first)
 
 
 @_jit
-def _add_row(values: Any, states: Any, group: int) -> None:  # pragma: no cover - compiled
-    for start in range(0, values.size, _TILE):
-        tile = values[start : start + _TILE]
-        largest, nans = 0, 0
-        for at in range(tile.size):
-            bits = np.float64(tile[at]).view(np.int64) & _MAGNITUDE
-            nan = bits > _INFINITE
-            nans += nan
-            largest = max(largest, 0 if nan else bits)
-        digit = max(_FIRST, ((largest >> 52) - 1023 - LOWEST) // WIDTH)
-        if digit > _LAST:
-            for value in tile:
-                _add(np.float64(value), states, group)
-        else:
-            states[group, COUNT] += tile.size - nans
-            states[group, NANS] += nans
-            _add_tile(tile, digit, states, group)
-        if start % (_TILE * _TILES) == 0:
-            _carry(states, group)
-    _carry(states, group)
+def _fill(tile: Any, values: Any, weights: Any, begin: int) -> None:  # pragma: no cover - compiled
+    """Fill a tile from values [line, cell], of which `begin` go before."""
+    width = values.shape[1]
+    line, at, done = begin // width, begin % width, 0
+    while done < tile.size:
+        count = min(tile.size - done, width - at)
+        for cell in range(count):
+            value = np.float64(values[line, at + cell])
+            if weights is not None:
+                value *= np.float64(weights[line, at + cell])
+            tile[done + cell] = value
+        line, at, done = line + 1, 0, done + count
+
+
+@_jit
+def _add_values(tile: Any, states: Any, group: int) -> None:  # pragma: no cover - compiled
+    largest, nans = 0, 0
+    for at in range(tile.size):
+        bits = np.float64(tile[at]).view(np.int64) & _MAGNITUDE
+        nan = bits > _INFINITE
+        nans += nan
+        largest = max(largest, 0 if nan else bits)
+    digit = max(_FIRST, ((largest >> 52) - 1023 - LOWEST) // WIDTH)
+    if digit > _LAST:
+        for value in tile:
+            _add(value, states, group)
+    else:
+        states[group, COUNT] += tile.size - nans
+        states[group, NANS] += nans
+        _add_tile(tile, digit, states, group)
 
 
 @_jit

@@ -29,17 +29,24 @@ from halocline_engine.kernels.reduce.states import (
 __all__ = ["add_up", "find_extremes", "round_sums", "total_of"]
 
 
-def add_up(values: NDArray[Any], codes: NDArray[np.int64] | None, labels: int) -> States:
+def add_up(
+    values: NDArray[Any],
+    codes: NDArray[np.int64] | None,
+    labels: int,
+    weights: NDArray[Any] | None = None,
+) -> States:
     """Return the states of sums.
 
     Parameters
     ----------
-    values : array of shape (rows, values)
+    values : array of shape (rows, values) or, without `codes`, (rows, lines, values)
         Numbers of any real type.
     codes : array of the same shape, or None
         Label of each value, below zero for those that are left out.
     labels : int
         Number of labels; 1 without `codes`.
+    weights : array of the same shape, or None
+        Factor of each value. Products are rounded to float64 before they are added.
 
     Returns
     -------
@@ -47,6 +54,9 @@ def add_up(values: NDArray[Any], codes: NDArray[np.int64] | None, labels: int) -
         State of each row and label.
 
     """
+    if weights is not None:
+        values = np.multiply(values, weights, dtype=np.float64)
+    values = values.reshape(len(values), math.prod(values.shape[1:]))
     states, totals = new_sums(len(values) * labels), [0] * (len(values) * labels)
     for group, _, value in _members(values, codes, labels):
         if not math.isfinite(value):

@@ -139,6 +139,9 @@ class Diagnoser:
             count = int(np.prod(shape))
             states = received[at : at + count].reshape(-1, one.columns)
             at += count
+            if merged is None and [*shape[:-2]] == sizes:
+                merged = states.copy().reshape(shape)
+                continue
             if merged is None:
                 merged = one.new_states().reshape(*sizes, one.groups, one.columns)
             region = region_of(one.kept, spans)
