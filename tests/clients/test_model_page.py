@@ -60,7 +60,7 @@ def test_each_way_gives_the_result_of_a_loop_in_numpy(
                 np.testing.assert_array_equal(there[name].transpose(*here[name].dims), wanted)
 
     data: Any = gyre.gyre_dataset(60, 48, 4)
-    now = tuple(data[name].values for name in ("h", "u", "v"))
+    now: tuple[Any, Any, Any] = (data["h"].values, data["u"].values, data["v"].values)
     for step in range(1000):
         day, part = divmod(300.0 * step / 86400.0, 1.0)
         records = data["taux"].values[int(day) : int(day) + 2]

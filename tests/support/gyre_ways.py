@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.functions.run import run
 
@@ -88,7 +89,11 @@ def digests(dataset: xr.Dataset, steps: int, way: GyreWay) -> tuple[str, str | N
     """Run the model in a way, and return the SHA-256 of its fields and of its diagnostics."""
     with tempfile.TemporaryDirectory() as folder:
         kinds: list[str] = []
-        more: dict[str, Any] = {"on_event": lambda event: kinds.append(event.kind)}
+
+        def note(event: Event) -> None:
+            kinds.append(event.kind)
+
+        more: dict[str, Any] = {"on_event": note}
         if way.output:
             more["output"] = Path(folder) / way.output
         if way.stopped:

@@ -21,7 +21,7 @@ START = np.datetime64("2015-01-01T00:02:00", "s")
 
 @pytest.fixture(scope="module")
 def basin() -> xr.Dataset:
-    data = gyre.gyre_dataset(NX, NY, 3)
+    data: Any = gyre.gyre_dataset(NX, NY, 3)
     days = np.asarray(data["time"].values)
     bounds = np.stack([days, days + np.timedelta64(1, "D")], axis=1)
     data["time"].attrs["bounds"] = "time_bounds"
@@ -46,7 +46,7 @@ def wind_at(records: NDArray[np.float64], seconds: float, method: str) -> NDArra
 
 def loop(data: xr.Dataset, steps: int, method: str, since: float) -> list[dict[str, Any]]:
     """Return the fields after each step of a loop in NumPy."""
-    now = tuple(np.asarray(data[name].values) for name in ("h", "u", "v"))
+    now: tuple[Any, Any, Any] = (data["h"].values, data["u"].values, data["v"].values)
     records, f = np.asarray(data["taux"].values), np.asarray(data["f"].values)
     states: list[dict[str, Any]] = []
     for step in range(steps):

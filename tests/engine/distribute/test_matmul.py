@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -30,6 +31,7 @@ from halocline_engine.distribute.products.tiling import (
     panels_within,
     sums_in_order,
 )
+from halocline_engine.distribute.products.work import await_copies
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CapacityError
@@ -285,3 +287,24 @@ def test_panels_leave_room_for_a_result_in_memory() -> None:
         assert result < events[0].projected_bytes <= memory
     with pytest.raises(CapacityError):
         he.matmul(dataset, **asked, options=Options(memory_limit=result + 1_000_000))
+
+
+class _EndsLate(Future[int]):
+    """A future that ends between the end of a wait for it and the next look at it."""
+
+    def result(self, timeout: float | None = None) -> int:
+        if not self.done():
+            self.set_result(7)
+            raise TimeoutError
+        return super().result(timeout)
+
+
+def test_a_copy_that_ends_as_the_wait_for_it_does_is_complete() -> None:
+    assert await_copies([_EndsLate()], None) == 7
+
+
+def test_a_task_that_raises_a_timeout_itself_ends_the_wait() -> None:
+    failed: Future[int] = Future()
+    failed.set_exception(TimeoutError("of the disk"))
+    with pytest.raises(TimeoutError, match="of the disk"):
+        await_copies([failed], None)

@@ -60,7 +60,7 @@ from halocline_engine.distribute.tasks.spent import Spent
 from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
 from halocline_engine.processors import usable_processors
 
-__all__ = ["ProductWork", "RunningStream", "tile_threads"]
+__all__ = ["ProductWork", "RunningStream", "await_copies", "tile_threads"]
 
 _LEFT, _RIGHT = "left", "right"
 #: Bytes of a piece where several threads share a tile, and how many tiles of operands they do.
@@ -252,7 +252,7 @@ class _Run:
         if self._row_copies is not None:
             self._row_copies.finish(out=True)
         while pending:
-            self._wait(pending[0].stores)
+            await_copies(pending[0].stores, self._cancelled)
             yield self._report(pending.popleft(), started)
 
     def _report(self, pending: _Pending, started: float) -> Report:
@@ -391,7 +391,7 @@ class _Run:
             self._read_ahead(1)
         tile = self._tiles[key]
         if tile.sent is not None:
-            self._read += self._wait((tile.sent,))
+            self._read += await_copies((tile.sent,), self._cancelled)
             # What has no file is read as its store says.
             operand = self._operand(key[0])
             missing: Sequence[int] = tile.sent.missing
@@ -401,7 +401,7 @@ class _Run:
             ]
             tile.sent = None
         if tile.loads:
-            self._read += self._wait(tile.loads)
+            self._read += await_copies(tile.loads, self._cancelled)
             tile.loads = ()
         return tile.place
 
@@ -414,24 +414,8 @@ class _Run:
     def _total(self) -> Any:
         """Return a place for a tile of the product, of which nothing is to be written any more."""
         place, stores = self._totals.popleft()
-        self._wait(stores)
+        await_copies(stores, self._cancelled)
         return place
-
-    def _wait(self, futures: Sequence[Copied]) -> int:
-        """Return the sum of results; raises what one raised, or `CancelledError`."""
-        total: int = 0
-        for future in futures:
-            known: Any = future
-            while True:
-                try:
-                    total += future.result(POLL)
-                    break
-                except NotYet:
-                    # A task of a thread may raise it itself, copies do so only where they are late.
-                    if isinstance(known, Future) and known.done():
-                        raise
-                    raise_if_cancelled(self._cancelled)
-        return total
 
     def _shape(self, batch: int, i: int, j: int, k: int) -> Shape:
         cut = self._work.panels.cut
@@ -492,3 +476,21 @@ def _operands(panel: Panel, at: tuple[int, int, int]) -> tuple[_Key, _Key]:
     """Return the tiles whose product is added at a row, column and piece."""
     i, j, k = at
     return (_LEFT, panel.batch, i, k), (_RIGHT, panel.batch, k, j)
+
+
+def await_copies(futures: Sequence[Copied], cancelled: CancelToken | None) -> int:
+    """Return the sum of results; raises what one raised, or `CancelledError`."""
+    total: int = 0
+    for future in futures:
+        known: Any = future
+        while True:
+            try:
+                total += future.result(POLL)
+                break
+            except NotYet as late:
+                # A task of a thread may raise it itself, copies do so only where they are late.
+                # One that ends in this moment is asked again.
+                if isinstance(known, Future) and known.done() and known.exception() is late:
+                    raise
+                raise_if_cancelled(cancelled)
+    return total
