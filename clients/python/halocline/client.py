@@ -175,7 +175,7 @@ class Client(Methods, Stencils, Solves, Transfers, Reductions):
         return run_all(submit, datasets, limited("at_once", at_once))
 
     def upload(self, dataset: Any) -> str:
-        """Upload a dataset, which is kept until it is removed.
+        """Upload a dataset; the service keeps it until it is removed.
 
         Parameters
         ----------

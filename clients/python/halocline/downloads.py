@@ -170,6 +170,6 @@ def _copy(connection: Connection, url: str, key: str, folder: Path) -> None:
 
 
 def raise_if_gone(error: NotFoundError) -> None:
-    """Raise an error unless it is about a single missing object, which has fill values only."""
+    """Raise the error, unless one object is missing: a chunk of fill values."""
     if error.status != HTTPStatus.NOT_FOUND:
         raise error

@@ -41,7 +41,7 @@ def register() -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """Finder of xarray only, which delegates to the other finders and removes itself."""
+    """Finder for xarray alone; it delegates to the other finders and removes itself."""
 
     def find_spec(
         self,

@@ -62,7 +62,7 @@ OPEN = Side()
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Both ends of a dimension: of all fields, but of those that have their own in `fields`."""
+    """Rules at both ends of a dimension, with the exceptions of single `fields`."""
 
     sides: tuple[Side, Side] = (OPEN, OPEN)
     fields: Mapping[str, tuple[Side, Side]] = field(default_factory=dict[str, tuple[Side, Side]])
@@ -124,7 +124,7 @@ def check_boundary(
     dims: Mapping[Axis, str] | None,
     fields: Mapping[str, Sequence[str]],
 ) -> None:
-    """Refuse what is no boundary, or of a dimension beside `dims`, where these are known.
+    """Refuse invalid boundaries, and boundaries of unknown dimensions if `dims` is known.
 
     `fields` are the arguments of the program; see `rules_of`.
     """
@@ -137,7 +137,7 @@ def check_boundary(
 def unknown_dimension(
     dim: str, spec: Any, dims: Mapping[Axis, str], others: Iterable[str] = ()
 ) -> BoundaryError:
-    """Return the error of a boundary for what is no dimension of the fields.
+    """Return the error for a boundary of an unknown dimension.
 
     It may be an axis of xgcm, or one of the program. Fields may have `others` beside `dims`.
     """

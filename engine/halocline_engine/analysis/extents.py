@@ -96,7 +96,7 @@ def analyse(program: Program) -> Facts:
 
 
 def exact_reads(program: Program, facts: Facts) -> dict[str, Horizontal]:
-    """Return where fields that are only read are read, which need not be at the point as well."""
+    """Return the exact reads of input fields; they may leave out the point itself."""
     only_read = {field.name for field in program.fields if field.read and not field.written}
     found: dict[str, Horizontal] = {}
     extents = (extents for blocks in facts.statements for extents in blocks)

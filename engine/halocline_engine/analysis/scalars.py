@@ -124,7 +124,7 @@ class ScalarSeries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenScalars:
-    """The scalars of a run: those that are one number, and those that vary."""
+    """The scalars of a run: constants, and series along steps or members."""
 
     constant: Mapping[str, PlainNumber]
     varying: Mapping[str, ClockScalar | ScalarSeries]

@@ -85,7 +85,7 @@ def with_scalars(
 
 
 def replanned(compiled: Compiled, program: Program) -> Compiled:
-    """Return another program, compiled for the target of what was compiled."""
+    """Return a program compiled for the target of another."""
     verify(program)
     facts = analyse(program)
     kernels = choose_components(program) if TARGETS[compiled.target].compiles else program
@@ -96,7 +96,7 @@ def replanned(compiled: Compiled, program: Program) -> Compiled:
 
 
 def with_records(compiled: Compiled, made: Mapping[str, Records]) -> Compiled:
-    """Return what computes with fields that are made of records."""
+    """Return the program compiled with fields interpolated between records."""
     program = weigh_records(compiled.program, made)
     kernels = weigh_records(compiled.schedule.program, made)
     for one in (program, kernels):
@@ -106,7 +106,7 @@ def with_records(compiled: Compiled, made: Mapping[str, Records]) -> Compiled:
 
 
 def _outcomes(conditions: Iterable[Expr], scalars: Scalars) -> dict[Expr, bool]:
-    """Return the conditions of which all scalars are known, and whether each holds."""
+    """Return the outcomes of the conditions with known scalars."""
     known = [one for one in conditions if parameters_of(one) <= scalars.keys()]
     return dict(zip(known, outcomes_of(known, scalars), strict=True))
 

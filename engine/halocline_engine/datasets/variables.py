@@ -85,7 +85,7 @@ def values_of(array: xr.DataArray) -> NDArray[Any]:
 
 
 def _packing_of(variable: object) -> list[str]:
-    """Return the names of the attributes by which a variable of integers is still packed."""
+    """Return the packing attributes that an integer variable still has."""
     kind: str = getattr(getattr(variable, "dtype", None), "kind", "")
     attributes: Mapping[Any, Any] = getattr(variable, "attrs", {})
     return [name for name in _ATTRIBUTES if kind in tuple("iu") and name in attributes]

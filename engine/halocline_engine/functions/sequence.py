@@ -12,6 +12,7 @@ import dask.base
 import xarray as xr
 
 from halocline_engine.analysis.named import near
+from halocline_engine.analysis.scalars import STEP
 from halocline_engine.arguments import (
     RESIDENT_MODES,
     by_name,
@@ -312,7 +313,7 @@ def _stage(number: str, given: Mapping[str, Any]) -> _Stage:
         if name in _OF_ALL:
             raise ArgumentError(
                 f"Stage {number}, '{kind}', cannot have the argument '{name}'.",
-                hint="Leave it out there; if the sequence has it, give it once for all stages.",
+                hint=_way_out_of_stage(name),
             )
         if name not in own:
             raise ArgumentError(
@@ -327,6 +328,7 @@ def _stage(number: str, given: Mapping[str, Any]) -> _Stage:
                 f"Stage {number}, '{kind}', needs the argument '{name}'.",
                 hint=f"It has {', '.join(own)}.",
             )
+    _check_scalars(number, kind, arguments.get("scalars"))
     return _Stage(number, kind, arguments)
 
 
@@ -354,3 +356,31 @@ def _without_reading(stage: _Stage) -> Mapping[str, Any]:
 def _identity(opened: Opened) -> object:
     """Return the identity of a dataset, for comparison with earlier runs."""
     return opened.dataset if isinstance(opened.source, InMemory) else opened.identity
+
+
+def _way_out_of_stage(name: str) -> str:
+    """Return the hint for an argument of `run` that no stage has."""
+    if name in inspect.signature(sequence).parameters:
+        return "Leave it out there, and give it once for the sequence."
+    return f"Leave it out: sequences have no '{name}'."
+
+
+def _is_by_step(value: Any) -> bool:
+    """Return whether a scalar has a clock, or values along the steps."""
+    if isinstance(value, Mapping):
+        form = cast("Mapping[str, Any]", value)
+        return "clock" in form or form.get("dim") == STEP
+    return STEP in getattr(value, "dims", ())
+
+
+def _check_scalars(number: str, kind: str, scalars: object) -> None:
+    """Refuse scalars that vary from step to step; stages have no clock."""
+    none: Mapping[str, Any] = {}
+    given = cast("Mapping[str, Any]", scalars) if isinstance(scalars, Mapping) else none
+    for name, value in given.items():
+        if _is_by_step(value):
+            raise ArgumentError(
+                f"Stage {number}, '{kind}': scalar '{name}' varies from step to step, but scalars"
+                " of stages are constant.",
+                hint="Give a number, values along another dimension, or use 'run'.",
+            )

@@ -87,3 +87,37 @@ def test_stages_on_faces_are_streamed_and_have_the_bits_of_a_run() -> None:
     wanted = he.run(dataset=dataset, **how, **same)
     for name in fed:
         np.testing.assert_array_equal(result[name].values, wanted[name].values)
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "hint"),
+    [
+        (
+            {"time": {"start": "2015-01-01", "step": "1h"}},
+            "Stage 1, 'stencil', cannot have the argument 'time'.",
+            "Leave it out: sequences have no 'time'.",
+        ),
+        (
+            {"steps": 3},
+            "Stage 1, 'stencil', cannot have the argument 'steps'.",
+            "Leave it out there, and give it once for the sequence.",
+        ),
+        *(
+            (
+                {"scalars": {"a": value}},
+                "Stage 1, 'stencil': scalar 'a' varies from step to step, but scalars of stages"
+                " are constant.",
+                "Give a number, values along another dimension, or use 'run'.",
+            )
+            for value in (
+                {"values": [0.1, 0.2], "dim": "step"},
+                {"clock": "seconds"},
+                xr.DataArray([0.1, 0.2], dims="step"),
+            )
+        ),
+    ],
+)
+def test_what_only_runs_have_is_refused(more: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(he.ArgumentError) as caught:
+        he.sequence([{"stencil": {**MIXING, **more}}], members(), steps=2, target="reference")
+    assert (caught.value.message, caught.value.hint) == (message, hint)

@@ -1,4 +1,4 @@
-"""Coroutines made from the synchronous methods of `Client` and `Job`, which run in threads."""
+"""Coroutines that run the synchronous methods of `Client` and `Job` in threads."""
 
 from __future__ import annotations
 

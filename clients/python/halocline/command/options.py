@@ -98,7 +98,7 @@ class Given:
 
 
 def with_stencil_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of stencils to a command, which gets them as one argument, `given`."""
+    """Add the options of stencils to a command, as its argument `given`."""
     known = inspect.signature(command).parameters.values()
     hints = get_type_hints(command, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -141,7 +141,7 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a dataset, which is kept until it is deleted, and print its reference."""
+    """Upload a dataset, to be kept until it is deleted, and print its reference."""
     with Client(url) as client, opened_files(dataset) as opened:
         reference = client.upload(opened)
     typer.echo(json.dumps({"reference": reference}) if as_json else reference)

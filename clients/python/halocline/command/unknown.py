@@ -60,7 +60,7 @@ class Commands(TyperGroup):
 
 
 def _unknown(group: str, name: str, known: Sequence[str]) -> ArgumentError:
-    """Return the error for a command of a group, which is empty for the program itself."""
+    """Return the error for an unknown command of a group, "" for the program itself."""
     whole = f"{group} {name}".strip()
     meant = (_OF_UPLOADS if group else _MEANT).get(name)
     if meant is None and (close := nearest(name, known)):

@@ -25,7 +25,7 @@ _Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON, without those that are None or empty.
+    """Return the arguments as JSON, without None and empty ones.
 
     Raises ArgumentError if an argument has the wrong type.
     """
@@ -162,7 +162,7 @@ def _axis(argument: str, given: Any) -> str | dict[str, str]:
 
 
 def _scalars(argument: str, given: Any) -> dict[str, Any] | None:
-    """Return numbers, and those that vary as JSON says so."""
+    """Return the scalars of a request: numbers, clocks and values along a dimension."""
     told = by_name(argument, given)
     varying = {name: _varying(argument, name, one) for name, one in told.items() if _varies(one)}
     rest = {name: value for name, value in told.items() if name not in varying}

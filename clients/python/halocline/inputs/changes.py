@@ -16,7 +16,7 @@ DATASETS = frozenset({"dataset", "factors", "mesh", "weights"})
 
 
 def changed(inputs: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs as JSON with changes, except for datasets, which are not changed here.
+    """Return inputs as JSON with changes; datasets stay as they are.
 
     Mappings are merged by name, and None removes an input. Raises ArgumentError if an input has the
     wrong type.

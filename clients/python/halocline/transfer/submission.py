@@ -70,7 +70,7 @@ def execute(
 
 
 def _is_path(name: str, inputs: Mapping[str, Any]) -> bool:
-    """Say whether a name is that of a dataset of the inputs, which was looked for here."""
+    """Return whether a name is a dataset of the inputs that was looked for on this machine."""
     paths: list[str] = []
 
     def note(_: str, value: Any) -> None:

@@ -118,7 +118,7 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A dataset of a request, which is uploaded if it is on this machine.
+    """A dataset of a request, uploaded if it is on this machine.
 
     An xarray object is uploaded. A Job means its result. A text that begins with `upload:`, `job:`,
     `file:` or `http` is a reference. Any other text or `Path` is a path: if it exists, it is opened
@@ -206,7 +206,7 @@ def _refuse_scheme(given: str) -> None:
 
 
 def nowhere(given: str, error: DatasetError) -> DatasetError:
-    """Return the error of a path that is not here, of which a service says that it lacks it too."""
+    """Return the error for a path that neither this machine nor the service has."""
     there = "may not read it" if error.status == _FORBIDDEN else "has no dataset of this name"
     made = DatasetError(
         f"Dataset '{given}' is not on this machine, and the service {there}.",

@@ -187,7 +187,7 @@ def _narrowed(dims: Sequence[str], used: Collection[str]) -> list[str]:
 
 
 def _choice_of(dims: Sequence[str]) -> str:
-    """Return how a caller says which of several dimensions is vertical."""
+    """Return the argument that chooses the vertical dimension."""
     return _HINT.replace("'z", f"'{dims[0]}") if dims else _HINT
 
 

@@ -89,7 +89,7 @@ class FieldUse:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The dimensions of I, J and K (None: not there, size 1), and those that are looped over.
+    """The dimensions of I, J and K (None: absent, size 1), and the outer ones.
 
     Where an axis has several dimensions, of centres and of faces, `positions` has each of them with
     its axis and its points, `dims` the first, and `sizes` the most points.
@@ -116,7 +116,7 @@ class Grid:
         return along.get(dim, self.dims.index(dim) if dim in self.dims else None)
 
     def dims_of(self, dims: Sequence[str]) -> tuple[str | None, str | None, str | None]:
-        """Return which of a variable's dimensions are I, J and K; where it lacks one, the first."""
+        """Return the dimensions of I, J and K of a variable, by default those of centres."""
         own = {axis: dim for dim, axis, _ in self.positions if dim in dims}
         i, j, k = (own.get(at, dim) for at, dim in enumerate(self.dims))
         return i, j, k

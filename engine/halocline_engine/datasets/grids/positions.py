@@ -129,7 +129,7 @@ def _staggered(
     used: Sequence[Sequence[str]],
     grid: Mapping[str, Mapping[str, str]] | None,
 ) -> tuple[Staggered, ...]:
-    """Return the axes of which several dimensions are used, with these dimensions.
+    """Return the axes with several dimensions in use.
 
     `used` has the dimensions of each variable. A variable with two dimensions of an axis combines
     their points, so that they are no positions of one. Raises `AxisError` where what the caller, or
@@ -207,7 +207,7 @@ def check_staggered(
 
 
 def check_grid(grid: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse positions that there are not, whatever the dataset."""
+    """Refuse unknown names of positions."""
     for name, positions in grid.items():
         for word in positions:
             if word not in (*Position, *_SPELLED):
@@ -275,7 +275,7 @@ def _fits(axis: Mapping[str, Position], sizes: Mapping[str, int], strict: bool) 
 
 
 def _of_topology(dataset: xr.Dataset) -> Iterator[dict[str, Position]]:
-    """Yield what SGRID says of cells and nodes, and of the edges between them."""
+    """Yield the axes that SGRID declares, with cells, nodes and edges."""
     variables = cast("Mapping[str, xr.Variable]", dataset.variables)
     for variable in variables.values():
         if attribute_of(variable, "cf_role") != "grid_topology":
@@ -295,7 +295,7 @@ def _of_topology(dataset: xr.Dataset) -> Iterator[dict[str, Position]]:
 
 
 def _of_attributes(dataset: xr.Dataset, sizes: Mapping[str, int]) -> Iterator[dict[str, Position]]:
-    """Yield what `axis` and xgcm's `c_grid_axis_shift` of 1-D coordinates say."""
+    """Yield the axes that `axis` and xgcm's `c_grid_axis_shift` of 1-D coordinates declare."""
     by_attributes = dimensions_of(dataset).by_attributes
     for axis in (Axis.I, Axis.J):
         dims = dict.fromkeys(dim for rank in by_attributes[axis] for dim in rank)

@@ -31,7 +31,7 @@ _MAGIC: Mapping[bytes, tuple[str, str]] = {
 
 
 def refuse_foreign(path: Path, refuse: Callable[..., Exception]) -> None:
-    """Raise what `refuse` makes, of a sentence and a `hint`, for a file of another format."""
+    """Raise the error made by `refuse` (sentence, `hint`) for a file of a foreign format."""
     if not path.is_file():
         return
     with path.open("rb") as file:

@@ -90,7 +90,7 @@ class Clock:
         return shown_date(self.start), self.step, self.calendar, self.since
 
     def values(self, quantity: str) -> NDArray[Any]:
-        """Return what a scalar is at the beginning of each step, for one of `QUANTITIES`.
+        """Return the values of one of `QUANTITIES` at the beginning of each step.
 
         `step` counts steps from 0, `seconds` are those since the start; `day_of_year` is 1 at the
         beginning of the year, with the fraction of the day, and `time_of_day` in seconds.
@@ -121,7 +121,7 @@ class Clock:
 
     @property
     def unit(self) -> tuple[str, int]:
-        """The unit in which all times of this clock are whole numbers, and its microseconds."""
+        """The largest unit that divides all times of this clock, and its microseconds."""
         whole = np.gcd(self.step, self.since)
         return next((name, size) for name, size in _UNITS if whole % size == 0)
 
@@ -171,13 +171,13 @@ class TimeRequest:
     cyclic: Cyclic = None
 
     def method(self, name: str, *, bounds: bool) -> Method:
-        """Return how a field follows from its records, which may have time bounds."""
+        """Return the interpolation method of a field."""
         default: Method = "mean" if bounds else "linear"
         whole = name.partition(".")[0]  # of a component
         return self.methods.get(whole, self.methods.get("", default))
 
     def check_names(self, fields: Collection[str]) -> None:
-        """Raise `ArgumentError` where a method is given for what is no field that is only read."""
+        """Raise `ArgumentError` for a method of anything but an input field."""
         known = sorted({name.partition(".")[0] for name in fields})
         for name in self.methods:
             if name and name not in known:
@@ -261,7 +261,7 @@ def _last(dataset: xr.Dataset) -> Any:
 
 
 def _calendar_of(variable: Any, value: object) -> str:
-    """Return the calendar of a time, which xarray keeps beside dates of NumPy."""
+    """Return the calendar of a time."""
     own = calendar_of(value)
     told = dict(variable.encoding).get("calendar")
     return told if own == "standard" and told == "proleptic_gregorian" else own

@@ -129,12 +129,12 @@ def _parsed(argument: str, text: str, calendar: str) -> Date:
     found = _DATE.fullmatch(text.strip())
     if found is None:
         raise _no_date(argument, text)
-    numbers = [int(part or 0) for part in found.groups()[:6]]
-    numbers.append(int((found[7] or "").ljust(6, "0")))
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    clock = (hour, minute, second, int((found[7] or "").ljust(6, "0")))
     try:
         if calendar not in OF_NUMPY:
-            return _CFTIME.datetime(*numbers, calendar=calendar)
-        date = np.datetime64(dt.datetime(*numbers), "us")  # type: ignore[arg-type]
+            return _CFTIME.datetime(year, month, day, *clock, calendar=calendar)
+        date = np.datetime64(dt.datetime(year, month, day, *clock), "us")
     except ValueError as error:
         raise ArgumentError(
             f"{argument} is '{text}', which is no date of the calendar '{calendar}'.",
@@ -219,7 +219,7 @@ def later(start: Date, count: int) -> Date:
 
 
 def offsets(start: Date, dates: NDArray[Any]) -> NDArray[np.int64]:
-    """Return how many microseconds after a date others are, which are of the same calendar."""
+    """Return the microseconds from a date to other dates of its calendar."""
     if dates.dtype.kind == "M":
         return (dates.astype("datetime64[us]") - start).astype(np.int64)
     counts = [microseconds(start, one) for one in dates.ravel()]
@@ -231,9 +231,9 @@ def year_of(date: Date) -> tuple[Date, Date]:
     if _is_plain(date):
         year = date.astype("datetime64[Y]")
         return year.astype("datetime64[us]"), (year + 1).astype("datetime64[us]")
-    return tuple(
-        _CFTIME.datetime(int(date.year) + more, 1, 1, calendar=date.calendar) for more in (0, 1)
-    )  # type: ignore[return-value]
+    year, calendar = int(date.year), date.calendar
+    first, following = (_CFTIME.datetime(at, 1, 1, calendar=calendar) for at in (year, year + 1))
+    return first, following
 
 
 def shown_date(date: Date) -> str:

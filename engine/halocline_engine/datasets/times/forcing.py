@@ -41,7 +41,7 @@ _GROUP_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordSource:
-    """A variable of a source at one index of its dimension of time, which is at `place`."""
+    """A variable of a source at one index of its time dimension, axis `place`."""
 
     source: Source
     place: int
@@ -55,7 +55,7 @@ class RecordSource:
 
 
 class RecordGroups:
-    """Records of a variable, of which `count` of a chunk are read at once and held meanwhile.
+    """Records of a variable, read and cached in groups of `count` of one chunk.
 
     A chunk of several records would be decoded as a whole for each of them.
     """
@@ -105,7 +105,7 @@ def records_at_once(chunk: int, nbytes: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForcedField:
-    """A field, its variable with the place of its dimension of time, and what steps need of it.
+    """A forced field: its variable, time dimension at axis `place`, and windows of records.
 
     `size` is how many records the variable has, and `chunk` how many a chunk of its store has.
     """
@@ -139,7 +139,7 @@ class Forcing:
 
     @cached_property
     def changes(self) -> tuple[int, ...]:
-        """The steps before which records are read, but for the first step, in order."""
+        """The steps that begin with new records, in order, without the first step."""
         found = {int(step) for one in self.fields for step in one.windows.changes}
         return tuple(sorted(found))
 
@@ -153,7 +153,7 @@ class Forcing:
         return int(np.max(np.diff([0, *self.changes, steps])))
 
     def next_change(self, done: int) -> float:
-        """Return before which step after `done` steps records are read next; infinity for none."""
+        """Return the first step after `done` steps with new records, infinity for none."""
         at = int(np.searchsorted(self.changes, done, "right"))
         return self.changes[at] if at < len(self.changes) else math.inf
 
@@ -171,7 +171,7 @@ class Forcing:
         return RecordSource(packed_source(source, one.variable, one.dtype), one.place, number)
 
     def groups(self, source: Source, nbytes: Mapping[str, int]) -> dict[str, RecordGroups]:
-        """Return how records of each field are read ahead, of which one takes so many bytes."""
+        """Return the groups of records to prefetch; `nbytes` is the size of a record by field."""
         return {
             part: groups
             for one in self.fields

@@ -87,7 +87,7 @@ def time_dimension(dataset: xr.Dataset, variable: str) -> str | None:
 def windows_of(
     dataset: xr.Dataset, field: str, dim: str, clock: Clock, request: TimeRequest
 ) -> Windows:
-    """Return what each step needs of the records of a field along a dimension.
+    """Return the windows of records of a field along a dimension.
 
     Raises `ArgumentError` or `FieldError` where they do not cover the run, or have no such times.
     """
@@ -275,7 +275,7 @@ def _check_range(axis: _Axis, clock: Clock, method: Method) -> None:
 def _at(
     times: NDArray[np.int64], at: NDArray[np.int64], method: Method, period: int | None
 ) -> Windows:
-    """Return the records at times, between which others follow from both."""
+    """Return the windows for instants by previous, nearest or linear interpolation."""
     count = times.size
     wide = times if period is None else np.append(times, times[0] + period)
     if period is not None:  # the first record may lie behind the beginning of the period

@@ -41,7 +41,7 @@ def ghosts_of(
     executable: Executable | None,
     several: Sequence[tuple[Array, tuple[Line, ...], tuple[Span, ...]]],
 ) -> list[Callable[[], None]]:
-    """Return what fills the ghosts of arrays from what they hold by then.
+    """Return the calls that fill the ghosts of arrays.
 
     Each has its axes and its frame. The executable fills those with the same rules at once, if it
     can; None copies slices, which needs no code.

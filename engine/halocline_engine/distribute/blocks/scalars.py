@@ -22,7 +22,7 @@ __all__ = ["StepScalars", "scalars_of_run"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepScalars:
-    """The scalars of some steps: those that are one number, and those along dimensions.
+    """The scalars of some steps: constants, and series along dimensions.
 
     The steps are numbered from 0.
     """

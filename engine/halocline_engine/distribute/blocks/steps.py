@@ -28,7 +28,7 @@ from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.blocks.scalars import StepScalars
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
-from halocline_engine.distribute.grid.partition import Box
+from halocline_engine.distribute.grid.partition import Box, slices_within
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.ir.types import Axis
 
@@ -76,7 +76,7 @@ class BlockFields:
         """Copy the data of a loaded field, indexed [i, j, k] over its inner cells."""
         frame = self.cells.frames[name]
         array = self.arrays[name]
-        into = array[_within(self.cells.inner[name], frame)]
+        into = array[slices_within(self.cells.inner[name], frame)]
         if of_device(values):
             into[...] = values
         else:
@@ -91,7 +91,7 @@ class BlockFields:
 
     def own(self, array: Array, name: str) -> Any:
         """Return the view of the block's own cells of an array that holds a field's frame."""
-        return array[_within(self.cells.own[name], self.cells.frames[name])]
+        return array[slices_within(self.cells.own[name], self.cells.frames[name])]
 
     def advance(self, scalars: StepScalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
         """Make all steps; return the array that each field has after the last one.
@@ -130,7 +130,7 @@ class BlockFields:
 
     def part(self, name: str, box: Box) -> Array:
         """Return the view of some cells of a field."""
-        return self.arrays[name][_within(box, self.cells.frames[name])]
+        return self.arrays[name][slices_within(box, self.cells.frames[name])]
 
     def _alike(self, first: int) -> bool:
         """Whether all steps from one on compute the same cells and leave the same ones valid.
@@ -224,7 +224,7 @@ class BlockSteps:
         return [*self.recorded(step), *self.recorded(step, other=True)]
 
     def computed(self) -> list[Callable[[], None]]:
-        """Return what computes the first step's cells, to be done again and again.
+        """Return the calls that compute the cells of the first step, for repeated use.
 
         Each array has the values that its field has before the step by then.
         """
@@ -351,10 +351,6 @@ def _begin(use: FieldUse, frame: Box) -> tuple[tuple[int, int], ...]:
 def nothing(use: FieldUse) -> float | int:
     """Return what cells hold that were never computed: NaN, or 0 where the type has none."""
     return float("nan") if use.dtype.startswith("float") else 0
-
-
-def _within(box: Box, frame: Box) -> tuple[slice, ...]:
-    return tuple(span.within(whole) for span, whole in zip(box, frame, strict=True))
 
 
 def _spread(array: Array, axes: Iterable[Axis]) -> Array:

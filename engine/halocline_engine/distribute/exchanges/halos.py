@@ -22,7 +22,7 @@ from halocline_engine.distribute.communicators.base import Communicator, Tag
 from halocline_engine.distribute.exchanges.peers import PeerMemory, connect
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.exchange import Piece
-from halocline_engine.distribute.grid.partition import Box
+from halocline_engine.distribute.grid.partition import Box, slices_within
 from halocline_engine.distribute.tasks.spent import Stopwatch
 from halocline_engine.ir.types import Axis
 
@@ -42,7 +42,7 @@ class ResidentBlock:
     def part(self, use: FieldUse, box: Box) -> Array:
         """Return the view of some cells of a kept field, as the next step will read it."""
         frame = self.fields.cells.frames[use.name]
-        cells = tuple(span.within(whole) for span, whole in zip(box, frame, strict=True))
+        cells = slices_within(box, frame)
         return self.steps.array_of(self.steps.owner(use))[cells]
 
 

@@ -14,7 +14,16 @@ from typing import TypeAlias, TypeVar
 
 from halocline_engine.errors import CapacityError
 
-__all__ = ["MOST_BLOCKS", "Block", "Box", "Span", "block_count", "partition", "shares"]
+__all__ = [
+    "MOST_BLOCKS",
+    "Block",
+    "Box",
+    "Span",
+    "block_count",
+    "partition",
+    "shares",
+    "slices_within",
+]
 
 #: Blocks that one pass may have: each is a task, with events and a place in the plan.
 MOST_BLOCKS = 1_000_000
@@ -67,6 +76,11 @@ class Span:
 
 #: Cells along I, J and K.
 Box: TypeAlias = tuple[Span, Span, Span]
+
+
+def slices_within(box: Box, frame: Box) -> tuple[slice, ...]:
+    """Return the place of some cells in an array that holds `frame`."""
+    return tuple(span.within(whole) for span, whole in zip(box, frame, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

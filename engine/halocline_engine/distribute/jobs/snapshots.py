@@ -71,7 +71,7 @@ class Labels:
         return STEP if self.clock is None else TIME
 
     def labelled(self, frame: xr.Dataset, steps: int, every: int | None) -> xr.Dataset:
-        """Return a result without its variables, with the labels of what there is after `steps`."""
+        """Return the frame of a result with its labels after `steps` steps."""
         if self.clock is None:
             return frame if every is None else with_steps(frame, steps, every)
         found = [steps] if every is None else [*range(every, steps, every), steps]

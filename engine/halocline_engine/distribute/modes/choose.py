@@ -79,7 +79,7 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
 
 
 def _check_streamed(request: Request) -> None:
-    """Raise `ArgumentError` where something is looked at between steps, for which blocks stay."""
+    """Raise `ArgumentError` for arguments that need resident blocks."""
     wanted = {
         "until": "the last step is looked at" if request.until is not None else "",
         "diagnostics": "fields are reduced between steps" if request.diagnostics else "",

@@ -173,7 +173,7 @@ def _step_work(checked: Checked) -> StepWork:
 
 
 def _labelled(checked: Checked) -> Checked:
-    """Return a checked request whose diagnostics have their labels, which are read."""
+    """Return a checked request with the labels of its diagnostics; reads them."""
     if checked.diagnosis is None:
         return checked
     return replace(checked, diagnosis=with_labels(checked.diagnosis, checked.opened.dataset))

@@ -50,7 +50,7 @@ _READ_AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A block at one point of the other dimensions: its cells, what of them is new, its scalars.
+    """A block at one point of the outer dimensions: its cells, the new ones, its scalars.
 
     `shares` belong to the fields that are loaded; `last` says that its block has no more points.
     """

@@ -479,7 +479,7 @@ def _operands(panel: Panel, at: tuple[int, int, int]) -> tuple[_Key, _Key]:
 
 
 def await_copies(futures: Sequence[Copied], cancelled: CancelToken | None) -> int:
-    """Return the sum of results; raises what one raised, or `CancelledError`."""
+    """Return the sum of the results; raises the error of a copy, or `CancelledError`."""
     total: int = 0
     for future in futures:
         known: Any = future

@@ -73,7 +73,7 @@ class Reduction:
 
     @property
     def group_dims(self) -> dict[str, int]:
-        """Dimensions of the result behind those that stay: of labels, and of bins."""
+        """Dimensions of labels and bins, which follow the kept ones."""
         made: dict[str, int] = {}
         if self.asked.by is not None:
             made[self.asked.by] = 0 if self.labels is None else len(self.labels)

@@ -63,7 +63,7 @@ class Expression:
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view indexed [i, j, k], in which the last dimension is I."""
+    """Return a view indexed [i, j, k] whose I is the last dimension."""
     last = array.shape[-1] if array.ndim else 1
     rows = math.prod(array.shape[:-1])
     return np.ascontiguousarray(array).reshape(rows, last).T[:, :, np.newaxis]

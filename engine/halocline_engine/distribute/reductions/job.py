@@ -65,7 +65,7 @@ def check_reductions(
     chunks: Mapping[str, int],
     output: Path | None,
 ) -> ReductionRequest:
-    """Return what is asked of a dataset, without labels, which are values.
+    """Return the checked reductions of a dataset; labels are not read yet.
 
     Raises `ProgramError`, `ArgumentError` or `FieldError`.
     """

@@ -70,7 +70,7 @@ def _attributes(one: Reduction, dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def numbers_along(reductions: Sequence[Reduction], dataset: xr.Dataset) -> dict[str, NDArray[Any]]:
-    """Return the numbers along dimensions by which places of extremes are told."""
+    """Return the coordinates along dimensions for the places of extremes."""
     dims = dict.fromkeys(dim for one in reductions for dim in place_names(one))
     return {
         dim: values_of(dataset[dim])
@@ -80,7 +80,7 @@ def numbers_along(reductions: Sequence[Reduction], dataset: xr.Dataset) -> dict[
 
 
 def reduced_coordinates(reductions: Sequence[Reduction], dataset: xr.Dataset) -> dict[str, Any]:
-    """Return the coordinates of results: those that stay, labels and bins."""
+    """Return the coordinates of results: kept ones, labels and bins."""
     kept = {dim for one in reductions for dim in one.kept}
     coords: dict[str, Any] = {
         str(name): dataset[name]

@@ -174,7 +174,7 @@ def bind_diagnosis(
 
 
 def with_labels(diagnosis: Diagnosis, dataset: xr.Dataset) -> Diagnosis:
-    """Return diagnostics with the labels of their variables, which are read."""
+    """Return diagnostics with the labels of their variables; reads them."""
     made = tuple(
         one if one.asked.by is None else replace(one, labels=labels_of(one.asked.by, dataset))
         for one in diagnosis.reductions

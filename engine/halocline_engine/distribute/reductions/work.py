@@ -89,7 +89,7 @@ class StateWork:
 
 
 def has_states(one: Reduction, spans: Mapping[str, Span]) -> bool:
-    """Whether no block before has the same cells of a reduction, which may lack dimensions."""
+    """Whether this block is the first with its cells of a reduction."""
     return all(span.start == 0 for dim, span in spans.items() if dim not in one.dims)
 
 
@@ -119,7 +119,7 @@ def block_states(
 
 
 def _piece_of(one: Reduction, spans: Mapping[str, Span], steps: Mapping[str, int]) -> int:
-    """Return which of the blocks that are reduced together this one is."""
+    """Return the number of the block among those of its group."""
     piece = 0
     for dim in one.reduced:
         piece = piece * max(1, -(-one.sizes[dim] // steps[dim])) + spans[dim].start // steps[dim]
@@ -129,7 +129,7 @@ def _piece_of(one: Reduction, spans: Mapping[str, Span], steps: Mapping[str, int
 def _aligned(
     values: NDArray[Any], own: tuple[str, ...], dims: tuple[str, ...], lengths: Mapping[str, int]
 ) -> NDArray[Any]:
-    """Return values with all dimensions, repeated along those that they lack."""
+    """Return values broadcast to all dimensions."""
     order = [dim for dim in dims if dim in own]
     turned = values.transpose([own.index(dim) for dim in order])
     shaped = turned.reshape([lengths[dim] if dim in own else 1 for dim in dims])

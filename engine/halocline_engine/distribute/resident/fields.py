@@ -117,7 +117,7 @@ class RankFields:
         self._halos.check()
 
     def _advance(self, count: int, *, last_alone: bool) -> None:
-        """Make so many steps, which have the same records."""
+        """Make steps within one window of records."""
         whole, rest = divmod(count - last_alone, self._job.bundle)
         while whole and self._made < _EAGER:
             self._bundle(self._job.bundle)

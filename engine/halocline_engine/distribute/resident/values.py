@@ -174,7 +174,7 @@ class BlockRecords:
         self.bytes_read = 0
 
     def close(self) -> None:
-        """Wait for what is being read."""
+        """Wait for the pending reads."""
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
 
@@ -220,7 +220,7 @@ class BlockRecords:
         self._held[name] = number
 
     def _read_ahead(self, step: int) -> None:
-        """Begin to read what the next records are that no block holds."""
+        """Begin to read the next records."""
         after = self._job.forcing.next_change(step)
         if self._thread is None or after >= self._job.steps:
             return

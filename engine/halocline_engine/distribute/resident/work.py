@@ -84,7 +84,7 @@ def _load(job: RankJob, fields: RankFields, convergence: Convergence | None) -> 
 
 
 def _diagnoser(job: RankJob, fields: RankFields, communicator: Communicator) -> Diagnoser | None:
-    """Return what measures the diagnostics of a job, if it has some."""
+    """Return the diagnoser of a job, None for a job without diagnostics."""
     if job.diagnosis is None or job.source is None:
         return None
     from halocline_engine.distribute.resident.measurements.diagnosing import Diagnoser

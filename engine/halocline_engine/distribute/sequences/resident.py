@@ -257,7 +257,7 @@ class ResidentSequence:
         return len(steps.ranks)
 
     def _work(self, source: Source, sink: Sink, ranks: int) -> StepWork:
-        """Return what ranks do, from the newest checkpoint on."""
+        """Return the work of the ranks from the newest checkpoint on."""
         request = self.request
         earlier = resume_point(request, [one.name for one in self.wanted])
         if earlier.steps_done > self.job.steps_done:

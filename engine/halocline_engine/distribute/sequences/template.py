@@ -82,7 +82,7 @@ def _round(
 
 
 def fed_outputs(feedback: Mapping[str, str], made: Mapping[str, Output]) -> dict[str, Output]:
-    """Return what each variable becomes in the next step: a result, or one that got a result.
+    """Return the source of each variable in the next step: a result, or a variable passed on.
 
     Raises `ArgumentError` where a chain of feedback begins with no result.
     """

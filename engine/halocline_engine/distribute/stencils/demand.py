@@ -66,7 +66,7 @@ class Demand:
 
     @property
     def longest(self) -> int:
-        """Largest number of steps between two results, which read the same records."""
+        """Largest number of steps between two results within one window of records."""
         return min(self.steps, self.every or self.steps, self.alike or self.steps)
 
     def passes_of(self, steps: int) -> int:

@@ -78,7 +78,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A validated request: what its fields, boundaries and scalars are.
+    """A validated request with its fields, boundaries and scalars.
 
     The dataset has all records of the `forcing`, of which the uses of the match are one each.
     """
@@ -188,7 +188,7 @@ def _with_parts(arguments: Mapping[str, list[str]], forcing: Forcing) -> dict[st
 def _with_forcing(
     compiled: Compiled, forcing: Forcing, fields: Mapping[str, str]
 ) -> tuple[Compiled, Mapping[str, str]]:
-    """Return what computes with records, and the variables of its fields."""
+    """Return the program on records, and the variables of its fields."""
     several = [one for one in forcing.fields if one.windows.count > 1]
     if not several:
         return compiled, fields

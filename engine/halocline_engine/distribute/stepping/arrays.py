@@ -48,14 +48,14 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A step on the arrays that variables have, and those that they have afterwards."""
+    """A step on some arrays of the variables, and the owners of arrays afterwards."""
 
     segments: Sequence[_Segment]
     owners: Mapping[str, str]
 
 
 class _Storage:
-    """The arrays of a rank: of variables, by the part, and those that belong to a stage alone."""
+    """The arrays of a rank: those of variables by part, and private ones of stages."""
 
     def __init__(self, steps: Steps, parts: Sequence[Part], memory: Memory) -> None:
         self.variables = steps.program.variables
@@ -165,7 +165,7 @@ class RankArrays:
             wait_for_all()
 
     def _look(self) -> None:
-        """Raise where the job is to end; a step may have many acts, each of which takes long."""
+        """Raise if the job was cancelled; a single step may take long."""
         now = time.monotonic()
         if now - self._looked_at > _LOOK:
             self._communicator.check()

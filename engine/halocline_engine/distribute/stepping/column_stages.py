@@ -147,7 +147,7 @@ class ColumnStage(_OnPoints):
         room: Room,
         at: Mapping[str, int],
     ) -> Array:
-        """Return the array of an input, which is repeated along what its variable lacks."""
+        """Return the array of an input, broadcast along missing dimensions."""
         here = {dim: index for dim, index in at.items() if dim in item.dims}
         if not self._is_repeated(item):
             return self._view(item, held[item.variable], part, here)
@@ -171,7 +171,7 @@ class ColumnStage(_OnPoints):
 
 @dataclass(frozen=True, slots=True)
 class SolveStage(_OnPoints):
-    """Solves along a dimension of which parts have all rows.
+    """Solves along an uncut dimension.
 
     `work` is that of a block, `dtype` the type of its systems.
     """
@@ -221,7 +221,7 @@ class SolveStage(_OnPoints):
         return BoundStage([self._call(spans, held) for spans in self._slabs(part)])
 
     def _call(self, spans: Mapping[str, Span], held: Mapping[str, Held]) -> Callable[[], None]:
-        """Return what solves some systems: results are written when all of them are solved."""
+        """Return the calls that solve some systems and write the results."""
         work = self.work
         read = [held[band.name].view(work.dims, _some(band.dims, spans)) for band in work.bands]
         names = [work.name, work.status, *([work.residual] if work.residual else [])]

@@ -53,7 +53,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """An array along dimensions, which lie in memory in an `order`, and the cells that it holds."""
+    """An array along dimensions, with their `order` in memory and the cells it holds."""
 
     array: Array
     dims: tuple[str, ...]
@@ -115,7 +115,7 @@ def new_array(memory: Memory, variable: Variable, cells: Cells, own: Cells) -> A
 
 
 def planes(held: Held, cells: Cells) -> Iterator[tuple[Array, Where]]:
-    """Yield some cells as arrays [i, j, k], with what takes the same ones of another array."""
+    """Yield cells as arrays [i, j, k], each with the indices to take them from another array."""
     i, j, k, *rest = (*reversed(held.order), None, None, None)
     loops = [dim for dim in rest if dim is not None]
     ranges = [range(cells[dim].start, cells[dim].stop) for dim in loops]

@@ -32,7 +32,7 @@ class HaloPiece:
 
 
 def pieces_of(steps: Steps, name: str) -> Iterator[HaloPiece]:
-    """Yield what all parts need of each other of one variable, in an order that is always the same.
+    """Yield the pieces of a variable that parts exchange, in a fixed order.
 
     Along dimensions that are not cut, those are the cells of the data: what lies beyond follows.
     """

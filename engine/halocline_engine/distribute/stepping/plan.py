@@ -24,7 +24,7 @@ _MOST_PARTS = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepProgram:
-    """Stages in the order in which a step runs them; a stage may run several times.
+    """Stages in the order of a step; a stage may occur several times.
 
     A step after the first one begins with the `feedback`: results by the variable that gets their
     values. `sizes` are those of all dimensions. No stage reads the variables `passed`: they hold

@@ -19,7 +19,7 @@ from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import Work, executable_of
 from halocline_engine.distribute.grid.boundary import Line, Lines, Reach, domain, need
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches, geometry
-from halocline_engine.distribute.grid.partition import Block, Box, Span
+from halocline_engine.distribute.grid.partition import Block, Box, Span, slices_within
 from halocline_engine.distribute.stencils.memory import cost_of
 from halocline_engine.distribute.stepping.held import (
     Cells,
@@ -194,7 +194,7 @@ def _bind(
             inner = _inner(lines, frame)
             some = held[name].view(layout.grid.dims, _by_dim(layout, use, inner, part), here)
             copies = _list(found.repeated, name)
-            copies.append(partial(setitem, array[_within(inner, frame)], ..., some))
+            copies.append(partial(setitem, array[slices_within(inner, frame)], ..., some))
             copies += ghosts_of(executable, [(array, lines, frame)])
             continue
         wanted = _by_dim(layout, use, frame, part)
@@ -326,10 +326,6 @@ def _inner(lines: Lines, frame: Box) -> Box:
         for span, line in zip(frame, lines, strict=True)
     )
     return i, j, k
-
-
-def _within(box: Box, frame: Box) -> tuple[slice, ...]:
-    return tuple(span.within(whole) for span, whole in zip(box, frame, strict=True))
 
 
 def _list(several: Mapping[str, Acts], name: str) -> Acts:

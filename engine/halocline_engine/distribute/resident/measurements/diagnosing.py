@@ -166,7 +166,7 @@ def keep_diagnostics(path: Path, values: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _new_values(diagnosis: Diagnosis, kept: str) -> dict[str, NDArray[Any]]:
-    """Return arrays for the values of all measurements, with those that were kept."""
+    """Return arrays for the values of all measurements, with the earlier ones filled in."""
     sizes = diagnosis.sizes
     made: dict[str, NDArray[Any]] = {}
     for use in diagnosis.uses:
