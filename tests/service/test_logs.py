@@ -37,7 +37,8 @@ except ValueError:
 warnings.warn("old", stacklevel=1)
 thread = threading.Thread(target=fail, name="job-1")
 thread.start(); thread.join()
-threading.Thread(target=lambda: log.info("from a thread")).start()
+thread = threading.Thread(target=lambda: log.info("from a thread"))
+thread.start(); thread.join()
 fail()
 """
 
